@@ -365,6 +365,21 @@ def test_tables_have_none(tmp_path: Path) -> None:
         add_root("zoo", root=JOINT, kind="MlpTiny", **folders(tmp_path))
 
 
+def test_texts_train_one_together_too(tmp_path: Path) -> None:
+    small = {**SETTINGS, "root": {"structure": {"width": 8, "hidden": 8}}}
+    create_system("zoo", kind="TextTiny", overrides=small, **folders(tmp_path))
+    for name, words in {"first": "ab", "second": "cd"}.items():
+        rows = "\n".join(f"{words[number % 2]} {number},{words[number % 2]}" for number in range(80))
+        (tmp_path / f"{name}.csv").write_text(f"text,label\n{rows}\n")
+        add_task("zoo", name, data=tmp_path / f"{name}.csv", **folders(tmp_path))
+    made = add_root("zoo", root=JOINT, overrides={"training": {"steps": 4}}, **folders(tmp_path))
+    ran(tmp_path)
+    found = offers(tmp_path)
+    shared = {part.id for part in found[made.agent.name].components if part.role != NORM}
+    for name in ("first", "second"):
+        assert shared < {part.id for part in found[f"TextTiny~{name}"].components}
+
+
 def test_the_command_says_what_comes_next(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     made(tmp_path, joined=False)
     capsys.readouterr()
