@@ -291,6 +291,18 @@ def test_a_budget_has_half_for_it_and_so_many_steps_for_each_task(tmp_path: Path
         every = system.agents()
         agents = [agent for agent in every if not is_root(agent)]
 
+        def children(given: str) -> dict[str, int]:
+            course = course_of(store, system.row.id, every, agents, given, 1)
+            paces = {agent.id: 0.01 for agent in every}
+            spending = Spending(
+                store, system.row.id, every, agents, read_budget(given), course, pace=paces, workers=1,
+                clock=lambda: 0.0,
+            )  # fmt: skip
+            return {name: one.children for name, _, one in spending.schedule() if name != JOINED}
+
+        assert set(children("2000steps").values()) == {1}, "no room for two"
+        assert set(children("4000steps").values()) == {2}, "one that shares the root, and one that trains a copy"
+
         def planned(given: str, pace: float = 0.01, workers: int = 1) -> dict[str, int]:
             course = course_of(store, system.row.id, every, agents, given, 1)
             paces = {agent.id: pace for agent in every}

@@ -85,6 +85,12 @@ def is_joint(agent: AgentRow) -> bool:
     return bool(agent.settings.get("options", {}).get("root") == JOINT)
 
 
+def has_learned(root: AgentRow, task_key: str | None) -> bool:
+    """Whether a joint root is trained by the samples with this key."""
+    tasks = root.settings.get("options", {}).get("together", ())
+    return task_key is not None and any(task["task_key"] == task_key for task in tasks)
+
+
 def is_trained(agent: AgentRow) -> bool:
     """Whether a cycle of the agent trains anything: roots at random or from files do not."""
     return not is_root(agent) or is_joint(agent) or agent.settings["options"].get("root") == "pretrain"

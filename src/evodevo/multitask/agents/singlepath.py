@@ -25,6 +25,7 @@ from evodevo.multitask.agent import (
 from evodevo.multitask.genome import Path, Value
 from evodevo.multitask.hyperparameters import NUM_LAYERS, Hyperparameter, Hyperparameters, Version
 from evodevo.multitask.paths.kinds import KINDS, PathStructure, SinglepathKind, can_begin, structure_of
+from evodevo.multitask.schedule import has_learned
 from evodevo.multitask.search.accounts import accounted_parameters
 from evodevo.multitask.search.child import ChildPlan, ChildSettings, SharedData, plan_child, shared_data
 from evodevo.multitask.search.components import Place
@@ -370,12 +371,7 @@ def price_of(parts: Sequence[ChildComponent], flops: float, situation: Generatio
 
 def roots_that_learned(view: SystemView, task_key: str | None) -> list[str]:
     """Ids of the joint root that has learned the samples with this key, the last one; empty without any."""
-    if task_key is None:
-        return []
-    options = {name: row.settings.get("options", {}) for name, row in view.agents.items()}
-    names = [
-        name for name, one in options.items() if any(task["task_key"] == task_key for task in one.get("together", ()))
-    ]
+    names = [name for name, row in view.agents.items() if has_learned(row, task_key)]
     return [view.offers[name].id for name in names[-1:]]
 
 

@@ -87,7 +87,9 @@ def read_budget(given: str) -> RunBudget:
     return RunBudget(float(found[1]) * _SECONDS[found[2]], "seconds")
 
 
-def allowance(share: float, most: int, generation_size: int, looks: int, together: int = 1) -> Allowance | None:
+def allowance(
+    share: float, most: int, generation_size: int, looks: int, together: int = 1, least: int = 1
+) -> Allowance | None:
     """What a cycle may do with its share; None where it does not suffice for one child.
 
     Few long children before many short ones: ``PERIODS`` periods each where that leaves two generations of two, so that
@@ -99,6 +101,7 @@ def allowance(share: float, most: int, generation_size: int, looks: int, togethe
         generation_size: children asked for together, likewise.
         looks: looks at the validation split in a period; steps are whole intervals between them.
         together: children of the cycle that keep all workers busy.
+        least: children that begin differently, each of which is tried where the share suffices for a period of each.
     """
     period = period_of(looks)
     affordable = int(share // period)
@@ -106,7 +109,7 @@ def allowance(share: float, most: int, generation_size: int, looks: int, togethe
         return None
     two_generations = affordable >= 2 * _GENERATIONS * PERIODS
     wanted = affordable // PERIODS if two_generations else 1
-    wanted = max(wanted, min(together, affordable))
+    wanted = max(wanted, min(max(together, least), affordable))
     if wanted >= most:
         size, children = generation_size, most
     else:
