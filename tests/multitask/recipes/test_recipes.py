@@ -28,6 +28,8 @@ from evodevo.tasks.multitask.task import MultitaskTask
 
 DATA = Path(__file__).parents[4] / "shared" / "data"
 ROLES = PRESETS["tiny"].changed(classes=3).roles
+FREE = ("singlepath", "joint")
+"""Arms whose mutations are not restricted."""
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -49,7 +51,7 @@ def test_arms_share_copy_or_begin_anew_as_they_say(name: Any, seed: int) -> None
         assert set(fates.values()) == {"clone"}
     else:
         assert fates.pop("encoder_norm") == "clone", "always copied, as the paper does"
-        assert name == "singlepath" or set(fates.values()) == {"reference"}
+        assert name in FREE or set(fates.values()) == {"reference"}
 
 
 @pytest.mark.parametrize(("kind", "first"), [("ConvTiny", 1), ("VitTiny", 0)])
@@ -63,12 +65,25 @@ def test_the_singlepath_agent_of_a_recipe_begins_as_its_class_does(kind: str, fi
     assert restricted(CycleSettings(), ARMS["fine_tuning"], rules.cycle.child).child.planned == 0
 
 
-def test_only_the_singlepath_agent_builds_on_other_tasks() -> None:
+def test_only_the_agents_that_share_build_on_other_tasks() -> None:
     root, other = agent_name("VitT3", f"{ROOT_TASK}/pretrain"), agent_name("VitT3", "mnist10k")
     for name, arm in ARMS.items():
         assert matches(root, arm.builds_on)
-        assert matches(other, arm.builds_on) == (name == "singlepath")
+        assert matches(other, arm.builds_on) == (name in FREE)
     assert not matches(other, (ROOTS,))
+
+
+def test_a_root_that_tasks_train_takes_cycles_that_are_there() -> None:
+    def arms(**given: Any) -> tuple[str, ...]:
+        settings = resolve("multitask.characters", driver="extend", overrides=given)
+        assert isinstance(settings, CharactersSettings)
+        return settings.arms
+
+    assert arms() == tuple(ARMS)
+    assert arms(study={"cycles": 1}) == tuple(name for name in ARMS if name != "joint")
+    assert arms(study={"cycles": 2}, compared={"arms": ["joint"]}) == ("joint",)
+    with pytest.raises(UsageError, match=r"takes half of the cycles; give study\.cycles = 2"):
+        arms(study={"cycles": 1}, compared={"arms": ["joint"]})
 
 
 @pytest.mark.parametrize("name", list(ARMS))
