@@ -23,7 +23,7 @@ from evodevo.multitask.agent import (
     SystemView,
 )
 from evodevo.multitask.genome import Path, Value
-from evodevo.multitask.hyperparameters import NUM_LAYERS, Hyperparameter, Hyperparameters, Version
+from evodevo.multitask.hyperparameters import NUM_LAYERS, SHIFT, Hyperparameter, Hyperparameters, Version
 from evodevo.multitask.paths.kinds import KINDS, PathStructure, SinglepathKind, can_begin, structure_of
 from evodevo.multitask.schedule import has_learned
 from evodevo.multitask.search.accounts import accounted_parameters
@@ -195,6 +195,7 @@ class Singlepath(AgentClass):
         parent, agent = situation.known[selection.parent], situation.agent.name
         others, family = situation.view.others(agent), self.family
         base = structure_of(parent.path)
+        inherited = parent.path if selection.own else with_own_movement(parent.path, space)
         drawn = set() if family.shares_untrained else _random_roots(situation.view)
 
         def untrained(component: str) -> bool:
@@ -207,7 +208,7 @@ class Singlepath(AgentClass):
             return places(family, child_structure(family, base, values, situation.settings))
 
         plan = plan_child(
-            parent.path,
+            inherited,
             filled(parent),
             own=selection.own,
             needs=needs,
@@ -367,6 +368,14 @@ def price_of(parts: Sequence[ChildComponent], flops: float, situation: Generatio
     accounted = accounted_parameters(shared, situation.view.locks, situation.agent.name)
     accounted += sum(part.parameters for part in parts if part.train)
     return cost(accounted, flops, situation.cycle.score, situation.root)
+
+
+def with_own_movement(path: Path, space: Hyperparameters) -> Path:
+    """A path of another agent as a parent, with the movement of training images that this one begins with: it follows
+    from the number of samples of its task."""
+    if SHIFT not in space.by_key:
+        return path
+    return path.model_copy(update={"hparams": {**path.hparams, SHIFT: space.by_key[SHIFT].default}})
 
 
 def roots_that_learned(view: SystemView, task_key: str | None) -> list[str]:

@@ -22,6 +22,7 @@ from evodevo.multitask.run.checks import (
 )
 from evodevo.multitask.run.few_labels import SINGLE, TWIN
 from evodevo.multitask.run.joint_root import class_of_roots, plan_joint
+from evodevo.multitask.run.movement import moved_by_size
 from evodevo.multitask.run.roots import RANDOM, USUAL, PlannedRoot, default_root, plan_root
 from evodevo.multitask.run.settings import (
     MULTI,
@@ -235,7 +236,8 @@ def add_task(
         kind = possible[0]
         if samples:
             check_modalities(kind, task, agent)
-        new = [(kind, with_own(kind, agent, opened_system.settings, merge(options_of_root(opened_system, kind), own)))]
+        usual_options = moved_by_size(options_of_root(opened_system, kind), samples.get("train"))
+        new = [(kind, with_own(kind, agent, opened_system.settings, merge(usual_options, own)))]
         if multi:
             twin = _twin_of(kind)
             new.append((twin, twin_settings(twin, new[0][1], opened_system.settings, of_twin)))
