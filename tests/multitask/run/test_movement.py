@@ -36,7 +36,7 @@ def test_many_samples_are_not_moved_and_what_a_user_set_stays() -> None:
 
 def test_a_task_s_first_children_begin_with_its_own_movement(tmp_path: Path) -> None:
     folders: dict[str, Any] = {"store": tmp_path / "runs", "cache_folder": tmp_path / "cache"}
-    rng, count = np.random.default_rng(0), 8000
+    rng, count = np.random.default_rng(0), 12000
     data = tmp_path / "many.npz"
     np.savez(data, x=rng.integers(0, 256, (count, 8, 8), np.uint8), y=np.arange(count) % 2)
     create_system("zoo", kind="ConvTiny", overrides=TINY, **folders)

@@ -12,9 +12,8 @@ from evodevo.multitask.hyperparameters import SHIFT
 from evodevo.multitask.paths.convolution.kind import SHIFTS
 from evodevo.settings import merge
 
-MOST_SAMPLES = 5000
-"""Training samples of a task whose images are moved, at most; a child of the usual 500 steps of 64 passes so many six
-times."""
+MOST_SAMPLES = 8000
+"""Training samples of a task whose images are moved, at most: gains were measured up to 7,087, losses from 17,000 on."""
 
 
 def moved_by_size(options: Mapping[str, Any], samples: int | None) -> dict[str, Any]:
