@@ -128,14 +128,8 @@ def _train(request: PathRequest, report: Report) -> Outcome:
         "flops": built.flops,
         "parameters": built.parameters,
         "trainable": sum(map(count_parameters, learners.values())),
-        "steps": result.steps,
-        "samples": result.samples,
-        "losses": list(result.losses),
-        "state": result.state,
-        "kept": result.kept,
-        "batch": plan.batch,
         "validation_samples": plan.validation_samples,
-        "explanation": explained(request, result),
+        **course_of(request, result, plan.batch),
     }
     if not result.evals or (result.state == "diverged" and result.kept is None):
         return Outcome("diverged", detail=facts["explanation"], extra=facts)
@@ -143,7 +137,20 @@ def _train(request: PathRequest, report: Report) -> Outcome:
     return outcome_of(request, learners if result.kept is not None else {}, facts)
 
 
-def explained(request: PathRequest, result: PathResult) -> str:
+def course_of(request: PathRequest, result: PathResult, batch: int) -> dict[str, Any]:
+    """Facts about the course of a training, for the answer; ``batch`` is the number of samples of a step."""
+    return {
+        "steps": result.steps,
+        "samples": result.samples,
+        "losses": list(result.losses),
+        "state": result.state,
+        "kept": result.kept,
+        "batch": batch,
+        "explanation": _explained(request, result),
+    }
+
+
+def _explained(request: PathRequest, result: PathResult) -> str:
     """Why the child is kept or not, for people."""
     name = request.training.objective
     measure = "accuracies" if name == objective.ACCURACY else f"qualities by {name}"

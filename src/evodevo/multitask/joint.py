@@ -13,7 +13,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from evodevo.execution.base import Report
-from evodevo.multitask.evaluate import explained, labelled, open_path, outcome_of, validated
+from evodevo.multitask.evaluate import course_of, labelled, open_path, outcome_of, validated
 from evodevo.multitask.evaluate_settings import ComponentSource, PathRequest, answered, read_request
 from evodevo.multitask.paths.blocks_spec import HEAD
 from evodevo.multitask.paths.built import BuiltPath
@@ -102,16 +102,7 @@ def _train(request: PathRequest, report: Report) -> Outcome:
         factors=first.factors,
         on_validation=lambda step, steps: report({"step": step, "steps": steps}),
     )
-    facts: dict[str, Any] = {
-        "flops": first.flops,
-        "steps": result.steps,
-        "samples": result.samples,
-        "losses": list(result.losses),
-        "state": result.state,
-        "kept": result.kept,
-        "batch": plan.batch,
-        "explanation": explained(request, result),
-    }
+    facts: dict[str, Any] = {"flops": first.flops, **course_of(request, result, plan.batch)}
     if result.kept is None:
         return Outcome("diverged", detail=facts["explanation"], extra=facts)
     facts |= {EVALS: list(result.evals), IMPROVED: True, "tasks": _by_task(request.together, looks[result.kept])}
