@@ -13,7 +13,7 @@ from evodevo.multitask.paths.convolution.kind import SHIFTS
 from evodevo.settings import merge
 
 MOST_SAMPLES = 8000
-"""Training samples of a task whose images are moved, at most: gains were measured up to 7,200, losses from 18,000 on."""
+"""Most training samples of a task whose images are moved; gains were measured up to 7,200, losses from 18,000 on."""
 
 
 def moved_by_size(options: Mapping[str, Any], samples: int | None) -> dict[str, Any]:
