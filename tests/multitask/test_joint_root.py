@@ -34,7 +34,7 @@ SETTINGS: dict[str, Any] = {
     "cycle": {"samples": 1, "generation_size": 1},
     "training": {"batch": 32, "validations": 2, "most_between": 96, "device": "cpu"},
 }
-TASKS = {"digits": {}, "digits_parity": {"question": "parity"}}
+TASKS: dict[str, dict[str, Any]] = {"digits": {}, "digits_parity": {"question": "parity"}}
 ROOT, JOINED = "ConvTiny~root_model~random_init", "ConvTiny~root_model~joint"
 
 
@@ -45,7 +45,7 @@ def folders(folder: Path) -> dict[str, Any]:
 def made(folder: Path, *, joined: bool = True, steps: int = 12, seed: int = 0, **own: Any) -> None:
     create_system("zoo", kind="ConvTiny", seed=seed, overrides=SETTINGS, **folders(folder))
     for name, question in TASKS.items():
-        add_task("zoo", name, **question, overrides=own, **folders(folder))  # type: ignore[arg-type]
+        add_task("zoo", name, **question, overrides=own, **folders(folder))
     if joined:
         add_root("zoo", root=JOINT, kind="ConvTiny", overrides={"training": {"steps": steps}}, **folders(folder))
 
@@ -175,7 +175,7 @@ def test_without_it_or_told_so_no_child_does(tmp_path: Path) -> None:
     alone = {"kind": "ConvTiny", "root": "pretrain:digits_rotated", "overrides": {**SETTINGS, "root": rotated}}
     create_system("zoo", **alone, **folders(tmp_path / "alone"))
     for name, question in TASKS.items():
-        add_task("zoo", name, **question, **folders(tmp_path / "alone"))  # type: ignore[arg-type]
+        add_task("zoo", name, **question, **folders(tmp_path / "alone"))
     pretrained = "ConvTiny~root_model~digits_rotated"
     assert of_others(tmp_path / "alone", pretrained) == [0, 0], "its first child trains all"
     made(tmp_path / "told", cycle={"child": {"shared": 0}})
@@ -284,7 +284,7 @@ def test_it_waits_for_the_root_that_it_begins_with_and_agents_for_it(tmp_path: P
 def test_a_budget_has_half_for_it_and_so_many_steps_for_each_task(tmp_path: Path) -> None:
     create_system("zoo", kind="ConvTiny", **folders(tmp_path))
     for name, question in TASKS.items():
-        add_task("zoo", name, **question, **folders(tmp_path))  # type: ignore[arg-type]
+        add_task("zoo", name, **question, **folders(tmp_path))
     add_root("zoo", root=JOINT, kind="ConvTiny", **folders(tmp_path))
     with Store.open(tmp_path / "runs") as store:
         system = System.open(store, "zoo")

@@ -244,56 +244,37 @@ class Singlepath(AgentClass):
         )
 
     def _root(self, situation: GenerationContext, options: SinglepathOptions, space: Hyperparameters) -> Child:
-        if options.begins is not None:
-            return self._joint_root(situation, options, space)
-        values = self._root_values(options, space)
-        structure = self._structure(options, values, situation.settings)
-        sizes = self.family.parameters(structure)
-        parts = tuple(ChildComponent(role, None, True, sizes[role], "new") for role in structure.roles)
+        together = [one.model_dump(mode="json") for one in options.together]
+        parent = None if options.begins is None else situation.view.offers[options.begins]
+        if parent is None:
+            values = self._root_values(options, space)
+            structure = self._structure(options, values, situation.settings)
+            sources: Mapping[str, str] = {}
+        else:
+            values = space.complete(parent.path.hparams)
+            structure = child_structure(self.family, structure_of(parent.path), values, situation.settings)
+            sources = {part.role: part.id for part in parent.components}
+        sizes, how = self.family.parameters(structure), "new" if parent is None else "clone"
+        parts = tuple(ChildComponent(role, sources.get(role), True, sizes[role], how) for role in structure.roles)
         price = price_of(parts, self.family.flops(structure), situation)
         trained = options.root == "pretrain"
+        made = {} if trained else {"root": options.root, "checkpoint": options.checkpoint}
         return Child(
             self._kind,
             structure.model_dump(mode="json"),
             values,
             space.default_mu(),
             parts,
-            None,
+            None if parent is None else parent.id,
             False,
             None,
             price.flops,
             price.factor,
             price.accounted,
-            story={"root": options.root},
-            payload={} if trained else {"root": options.root, "checkpoint": options.checkpoint},
-            entry="path" if trained else "path_root",
+            story={"root": options.root, **({"tasks": [one.name for one in options.together]} if together else {})},
+            payload={"together": together} if together else made,
+            entry="path_joint" if together else "path" if trained else "path_root",
             always=not trained,
-        )
-
-    def _joint_root(self, situation: GenerationContext, options: SinglepathOptions, space: Hyperparameters) -> Child:
-        assert options.begins is not None, "checked with the options"
-        parent = situation.view.offers[options.begins]
-        values = space.complete(parent.path.hparams)
-        structure = child_structure(self.family, structure_of(parent.path), values, situation.settings)
-        sizes, ids = self.family.parameters(structure), {part.role: part.id for part in parent.components}
-        parts = tuple(ChildComponent(role, ids[role], True, sizes[role], "clone") for role in structure.roles)
-        price = price_of(parts, self.family.flops(structure), situation)
-        return Child(
-            self._kind,
-            structure.model_dump(mode="json"),
-            values,
-            space.default_mu(),
-            parts,
-            parent.id,
-            False,
-            None,
-            price.flops,
-            price.factor,
-            price.accounted,
-            story={"root": JOINT, "tasks": [one.name for one in options.together]},
-            payload={"together": [one.model_dump(mode="json") for one in options.together]},
-            entry="path_joint",
-            always=True,
         )
 
     def _shared(self, situation: GenerationContext, space: Hyperparameters, draw: Draw) -> SharedData | None:
