@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -14,17 +15,19 @@ from evodevo.errors import UsageError
 from evodevo.execution.base import Event, Job
 from evodevo.execution.serial import SerialExecutor
 from evodevo.multitask import joint
+from evodevo.multitask.agents.singlepath import head_that_learned
 from evodevo.multitask.budgets.budget import FEWEST, read_budget
 from evodevo.multitask.budgets.spending import Spending, course_of
 from evodevo.multitask.evaluate import evaluate_path
 from evodevo.multitask.fork import fork
 from evodevo.multitask.joint import evaluate_joint
-from evodevo.multitask.paths.blocks_spec import HEAD, NORM
+from evodevo.multitask.paths.blocks_spec import HEAD, NORM, TASK_HEAD
 from evodevo.multitask.paths.weights import load_state
 from evodevo.multitask.recorded import QUALITY, deciding
 from evodevo.multitask.run.create import add_root, add_task, create_system
 from evodevo.multitask.schedule import is_joint, is_root, stages
 from evodevo.multitask.settings import JOINT
+from evodevo.multitask.stored import agent_settings
 from evodevo.multitask.system import System
 from evodevo.randomness import integer_seed
 from evodevo.search.problem import read_answer
@@ -99,19 +102,24 @@ def answer(entry: Any, request: dict[str, Any]) -> Any:
 # What it is
 
 
-def test_a_joint_root_is_a_trained_copy_of_another_root_without_a_head(joined: Path) -> None:
+def test_a_joint_root_is_a_trained_copy_of_another_root_and_a_head_for_each_task(joined: Path) -> None:
     with Store.open(joined / "runs") as store:
         system = System.open(store, "zoo")
         found = system.view().offers
         first, root = found[ROOT], found[JOINED]
         assert root.path.classes == 0
-        assert [part.role for part in root.components] == [part.role for part in first.components]
-        assert HEAD not in {part.role for part in root.components}
+        path, heads = root.components[:-2], root.components[-2:]
+        assert [part.role for part in path] == [part.role for part in first.components]
+        assert [part.role for part in heads] == [f"{TASK_HEAD}0", f"{TASK_HEAD}1"]
+        biases = [load_state(store.blobs, part.digest, part.role)["project.bias"] for part in heads]
+        assert [len(bias) for bias in biases] == [10, 2]
+        assert all(bias.any() for bias in biases), "each has learned"
         row = store.individuals(system.agent(JOINED).id)[0]
         parts = row.details["parts"]
-        assert [part["source"] for part in parts] == [part.id for part in first.components]
-        assert {part["how"] for part in parts} == {"clone"}
-        for old, new in zip(first.components, root.components, strict=True):
+        assert [part["source"] for part in parts] == [*(part.id for part in first.components), None, None]
+        assert [part["how"] for part in parts] == [*("clone" for _ in first.components), "new", "new"]
+        assert [part["parameters"] for part in parts] == [part.parameters for part in root.components]
+        for old, new in zip(first.components, path, strict=True):
             before, after = (load_state(store.blobs, part.digest, part.role) for part in (old, new))
             assert before.keys() == after.keys()
             assert any(not torch.equal(before[name], after[name]) for name in before), "each has learned"
@@ -123,13 +131,59 @@ def test_a_joint_root_is_a_trained_copy_of_another_root_without_a_head(joined: P
         assert (facts["steps"], facts["samples"]) == (12, 12 * 32)
 
 
+def blocks_of(root: Any) -> set[str]:
+    """Components of a joint root that its tasks may share."""
+    return {part.id for part in root.components if part.role != NORM and not part.role.startswith(TASK_HEAD)}
+
+
 def test_an_agent_s_first_child_shares_its_blocks_and_trains_norm_and_head(joined: Path) -> None:
     found = offers(joined)
-    shared = {part.id for part in found[JOINED].components if part.role != NORM}
     for name in TASKS:
         own = found[f"ConvTiny~{name}"]
-        assert {part.id for part in own.components if part.role not in (NORM, HEAD)} == shared
+        assert {part.id for part in own.components if part.role not in (NORM, HEAD)} == blocks_of(found[JOINED])
         assert all(part.id.startswith(own.path.agent) for part in own.components if part.role in (NORM, HEAD))
+
+
+def test_it_begins_with_the_norm_and_the_head_that_have_learned_its_task_and_answers_as_they_do(joined: Path) -> None:
+    with Store.open(joined / "runs") as store:
+        system = System.open(store, "zoo")
+        root = system.view().offers[JOINED]
+        row = store.individuals(system.agent(JOINED).id)[0]
+        result = deciding(store.systems.evaluations_of([row.id])[row.id])
+        assert result is not None
+        for number, name in enumerate(TASKS):
+            child = store.individuals(system.agent(f"ConvTiny~{name}").id)[0]
+            parts = {part["role"]: part for part in child.details["parts"]}
+            for role, theirs in ((NORM, NORM), (HEAD, f"{TASK_HEAD}{number}")):
+                part = root.component(theirs)
+                assert part is not None
+                assert (parts[role]["how"], parts[role]["source"], parts[role]["train"]) == ("clone", part.id, True)
+            own = deciding(store.systems.evaluations_of([child.id])[child.id])
+            assert own is not None
+            # Before its first step.
+            assert own.extra["evals"][0] == result.extra["answer"]["tasks"][name]
+
+
+def test_a_joint_root_of_before_heads_were_kept_gives_a_new_head(joined: Path) -> None:
+    with Store.open(joined / "runs") as store:
+        system = System.open(store, "zoo")
+        view = system.view()
+        root, settings = view.offers[JOINED], agent_settings(system.agent("ConvTiny~digits"))
+        assert [place.role for place in head_that_learned(root, view, settings)] == [HEAD]
+        path = tuple(part for part in root.components if not part.role.startswith(TASK_HEAD))
+        assert head_that_learned(dataclasses.replace(root, components=path), view, settings) == []
+        other = settings.model_copy(update={"task_key": "0" * 64})
+        assert head_that_learned(root, view, other) == []
+
+
+def test_where_nothing_is_taken_of_others_no_head_is(tmp_path: Path) -> None:
+    made(tmp_path, cycle={"child": {"components": {"head": ["*"]}}})
+    ran(tmp_path)
+    with Store.open(tmp_path / "runs") as store:
+        system = System.open(store, "zoo")
+        for name in TASKS:
+            (child,) = store.individuals(system.agent(f"ConvTiny~{name}").id)
+            assert {part["how"] for part in child.details["parts"]} == {"new"}
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -187,7 +241,10 @@ def test_without_it_or_told_so_no_child_does(tmp_path: Path) -> None:
 
 def test_of_one_task_it_is_the_training_of_a_path(request_of_root: dict[str, Any]) -> None:
     task = request_of_root["together"][0]
-    outcome = answer(evaluate_joint, {**request_of_root, "together": [task]})
+    components = request_of_root["components"]
+    blocks = {role: source for role, source in components.items() if not role.startswith(TASK_HEAD)}
+    own = {**blocks, f"{TASK_HEAD}0": components[f"{TASK_HEAD}0"]}
+    outcome = answer(evaluate_joint, {**request_of_root, "together": [task], "components": own})
     plain = {key: value for key, value in request_of_root.items() if key != "together"}
     path = {**request_of_root["path"], "classes": task["classes"], "task": task["name"]}
     alone = answer(
@@ -195,7 +252,7 @@ def test_of_one_task_it_is_the_training_of_a_path(request_of_root: dict[str, Any
         {
             **plain,
             "path": path,
-            "components": {**request_of_root["components"], HEAD: {"train": True, "how": "new"}},
+            "components": {**blocks, HEAD: {"train": True, "how": "new"}},
             "task": task["name"],
             "task_settings": task["task"],
             "task_key": task["task_key"],
@@ -204,7 +261,8 @@ def test_of_one_task_it_is_the_training_of_a_path(request_of_root: dict[str, Any
     )
     assert outcome.scores == alone.scores
     assert HEAD in alone.blobs
-    assert outcome.blobs == {role: digest for role, digest in alone.blobs.items() if role != HEAD}
+    renamed = {f"{TASK_HEAD}0" if role == HEAD else role: digest for role, digest in alone.blobs.items()}
+    assert outcome.blobs == renamed
 
 
 def test_tasks_take_turns_with_steps_of_one_size_and_samples_of_their_own(
@@ -248,11 +306,13 @@ def test_paths_of_tasks_are_one_but_for_their_heads(
     outcome = answer(evaluate_joint, request_of_root)
     ((model, components),) = trained
     first, second = (path.parts for path in model.paths.values())
-    for role in request_of_root["components"]:
+    shared = [role for role in request_of_root["components"] if not role.startswith(TASK_HEAD)]
+    for role in shared:
         assert first[role] is second[role] is components[role]
     heads = [first[HEAD], second[HEAD]]
     assert [len(list(head.parameters())[-1]) for head in heads] == [10, 2], "one for the classes of each task"
     assert {id(part) for part in components.values()} == {id(part) for part in (*first.values(), second[HEAD])}
+    assert [components[f"{TASK_HEAD}{number}"] for number in range(2)] == heads
     assert set(outcome.blobs) == set(request_of_root["components"])
     # What a batch of one task teaches is learned by all that is shared, and by no other head.
     batch = torch.zeros(2, 3, 32, 32)
@@ -260,7 +320,7 @@ def test_paths_of_tasks_are_one_but_for_their_heads(
     model({"1": batch}).sum().backward()
     taught = [any(one.grad is not None and one.grad.any() for one in head.parameters()) for head in heads]
     assert taught == [False, True]
-    assert all(any(one.grad.any() for one in first[role].parameters()) for role in request_of_root["components"])
+    assert all(any(one.grad.any() for one in first[role].parameters()) for role in shared)
 
 
 # When it is trained
@@ -387,7 +447,7 @@ def test_texts_train_one_together_too(tmp_path: Path) -> None:
     made = add_root("zoo", root=JOINT, overrides={"training": {"steps": 4}}, **folders(tmp_path))
     ran(tmp_path)
     found = offers(tmp_path)
-    shared = {part.id for part in found[made.agent.name].components if part.role != NORM}
+    shared = blocks_of(found[made.agent.name])
     for name in ("first", "second"):
         assert shared < {part.id for part in found[f"TextTiny~{name}"].components}
 

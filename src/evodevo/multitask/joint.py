@@ -1,7 +1,7 @@
 """A root that several tasks train together: one path, a head for each task, and a step of one task after the other.
 
-Hard parameter sharing (Caruana 1997, Multitask Learning). The path begins with the weights of another root; heads are
-thrown away, and agents train their own.
+Hard parameter sharing (Caruana 1997, Multitask Learning). The path begins with the weights of another root. The heads
+are components of the root beside those of its path, and agents of the tasks begin with copies of them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from evodevo.execution.base import Report
 from evodevo.multitask.evaluate import course_of, labelled, open_path, outcome_of, validated
 from evodevo.multitask.evaluate_settings import ComponentSource, PathRequest, answered, read_request
-from evodevo.multitask.paths.blocks_spec import HEAD
+from evodevo.multitask.paths.blocks_spec import HEAD, TASK_HEAD
 from evodevo.multitask.paths.built import BuiltPath
 from evodevo.multitask.problem import EVALS, IMPROVED
 from evodevo.multitask.settings import JointTask
@@ -56,7 +56,7 @@ def evaluate_joint(payload: bytes, report: Report) -> bytes:
 
 
 def _train(request: PathRequest, report: Report) -> Outcome:
-    requests = [_of_task(request, one) for one in request.together]
+    requests = [_of_task(request, number) for number in range(len(request.together))]
     opened = [open_path(one) for one in requests]
     precision = decide(request.training.device, request.training.precision)
     first = opened[0][0]
@@ -84,13 +84,15 @@ def _train(request: PathRequest, report: Report) -> Outcome:
         looks.append([judge() for judge in judges])
         return math.fsum(looks[-1]) / len(judges)
 
-    roots = {role: first.components[role] for role in request.trained}
-    heads = {
-        f"{HEAD} of {one.task}": built.components[HEAD] for (built, _, _), one in zip(opened, requests, strict=True)
+    parts = {
+        role: opened[int(role.removeprefix(TASK_HEAD))][0].components[HEAD]
+        if role.startswith(TASK_HEAD)
+        else first.components[role]
+        for role in request.trained
     }
     result = train_path(
         JointPaths({str(number): built.model for number, (built, _, _) in enumerate(opened)}),
-        {**roots, **heads},
+        parts,
         batch,
         judged,
         plan,
@@ -106,14 +108,16 @@ def _train(request: PathRequest, report: Report) -> Outcome:
     if result.kept is None:
         return Outcome("diverged", detail=facts["explanation"], extra=facts)
     facts |= {EVALS: list(result.evals), IMPROVED: True, "tasks": _by_task(request.together, looks[result.kept])}
-    return outcome_of(request, roots, facts)
+    return outcome_of(request, parts, facts)
 
 
-def _of_task(request: PathRequest, task: JointTask) -> PathRequest:
-    """The request of the path of one task: all of the root, and a head."""
+def _of_task(request: PathRequest, number: int) -> PathRequest:
+    """The request of the path of one task: all of the root, and its head."""
+    task = request.together[number]
+    blocks = {role: source for role, source in request.components.items() if not role.startswith(TASK_HEAD)}
     changed = {
         "path": request.path.model_copy(update={"classes": task.classes, "task": task.name}),
-        "components": {**request.components, HEAD: ComponentSource(train=True, how="new")},
+        "components": {**blocks, HEAD: ComponentSource(train=True, how="new")},
         "task": task.name,
         "task_settings": validate(MultitaskSettings, task.task, what=f"settings of task {task.name!r}"),
         "task_key": task.task_key,

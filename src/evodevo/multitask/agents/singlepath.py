@@ -24,11 +24,12 @@ from evodevo.multitask.agent import (
 )
 from evodevo.multitask.genome import Path, Value
 from evodevo.multitask.hyperparameters import NUM_LAYERS, SHIFT, Hyperparameter, Hyperparameters, Version
+from evodevo.multitask.paths.blocks_spec import HEAD, TASK_HEAD
 from evodevo.multitask.paths.kinds import KINDS, PathStructure, SinglepathKind, can_begin, structure_of
 from evodevo.multitask.schedule import has_learned
 from evodevo.multitask.search.accounts import accounted_parameters
 from evodevo.multitask.search.child import ChildPlan, ChildSettings, SharedData, plan_child, shared_data
-from evodevo.multitask.search.components import Place
+from evodevo.multitask.search.components import EVERY, Place
 from evodevo.multitask.search.parents import ParentChoice, select_parents
 from evodevo.multitask.search.score import PathCost, bar, cost
 from evodevo.multitask.search.transfer import transfer_weights
@@ -207,18 +208,22 @@ class Singlepath(AgentClass):
         def needs(values: Mapping[str, Value]) -> list[Place]:
             return places(family, child_structure(family, base, values, situation.settings))
 
+        rule = settings.of_child(earlier)
+        # Where nothing at all is taken of others, a head is not either.
+        head = [] if EVERY in rule.components.head else head_that_learned(parent, situation.view, situation.settings)
         plan = plan_child(
             inherited,
-            filled(parent),
+            [*filled(parent), *head],
             own=selection.own,
             needs=needs,
             locked=others.__contains__,
             space=space,
-            settings=settings.of_child(earlier),
+            settings=rule,
             rng=rng,
             ancestors=[filled(path) for path in situation.ancestors(parent.id)],
             shared=shared,
             untrained=untrained,
+            learned=[place.id for place in head if place.id is not None],
         )
         structure = child_structure(family, base, plan.hparams, situation.settings)
         parts = parts_of(plan, family.parameters(structure))
@@ -256,6 +261,9 @@ class Singlepath(AgentClass):
             sources = {part.role: part.id for part in parent.components}
         sizes, how = self.family.parameters(structure), "new" if parent is None else "clone"
         parts = tuple(ChildComponent(role, sources.get(role), True, sizes[role], how) for role in structure.roles)
+        for number, one in enumerate(options.together):
+            size = self.family.parameters(structure.changed(classes=one.classes))[HEAD]
+            parts += (ChildComponent(f"{TASK_HEAD}{number}", None, True, size, "new"),)
         price = price_of(parts, self.family.flops(structure), situation)
         trained = options.root == "pretrain"
         made = {} if trained else {"root": options.root, "checkpoint": options.checkpoint}
@@ -363,6 +371,22 @@ def roots_that_learned(view: SystemView, task_key: str | None) -> list[str]:
     """Ids of the joint root that has learned the samples with this key, the last one; empty without any."""
     names = [name for name, row in view.agents.items() if has_learned(row, task_key)]
     return [view.offers[name].id for name in names[-1:]]
+
+
+def head_that_learned(parent: PublishedPath, view: SystemView, settings: AgentSettings) -> list[Place]:
+    """The head of a joint root for an agent's task, as a place of a parent that is this root; else empty.
+
+    Roots that were trained before heads were kept have none.
+    """
+    row = view.agents.get(parent.path.agent)
+    if row is None or not has_learned(row, settings.task_key):
+        return []
+    keys = [task["task_key"] for task in row.settings["options"]["together"]]
+    head = parent.component(f"{TASK_HEAD}{keys.index(settings.task_key)}")
+    if head is None:
+        return []
+    signature = structure_of(parent.path).changed(classes=settings.classes).signature(HEAD)
+    return [Place(HEAD, canonical.dumps(signature), head.id)]
 
 
 def _random_roots(view: SystemView) -> set[str]:

@@ -6,7 +6,7 @@ each child's outcome can be explained years later.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -26,8 +26,8 @@ Needs = Callable[[Mapping[str, Value]], Sequence[Place]]
 
 
 _FINE_TUNED = MutationSettings(forced=("clone:*",), forbidden=("hp:*",))
-_SHARED = MutationSettings(forced=("clone:encoder_norm",), forbidden=("*",))
-_ADAPTED = MutationSettings(forced=("clone:adapter_*", "clone:encoder_norm"), forbidden=("*",))
+_SHARED = MutationSettings(forced=("clone:encoder_norm", "clone:head"), forbidden=("*",))
+_ADAPTED = MutationSettings(forced=("clone:adapter_*", "clone:encoder_norm", "clone:head"), forbidden=("*",))
 
 
 class ChildSettings(Settings):
@@ -47,7 +47,8 @@ class ChildSettings(Settings):
         ge=0,
         exclude_if=lambda value: value is None,
         description="an agent's first children, which share all blocks of another agent's path, with its values, and "
-        "train a norm and a head: of the joint root that has learned the task, else of the path whose probe is best; "
+        "train a norm and a head: of the joint root that has learned the task, whose norm and head for it they begin "
+        "with, else of the path whose probe is best; "
         "None = one where there is such a root, else none",
     )
     fine_tuned: int = Field(
@@ -210,6 +211,7 @@ def plan_child(
     ancestors: Sequence[Sequence[Place]] = (),
     shared: SharedData | None = None,
     untrained: Callable[[str], bool] = lambda component: False,
+    learned: Collection[str] = (),
 ) -> ChildPlan:
     """Plan a child.
 
@@ -225,6 +227,7 @@ def plan_child(
         ancestors: places of the parent's ancestors, nearest first, as far as their weights are there.
         shared: data values of the generation; None = the child has its own.
         untrained: whether a component is as it was drawn; see ``plan_components``.
+        learned: components that have learned the child's task for another agent; see ``plan_components``.
 
     Raises:
         UsageError: a value or rate of the parent that is in no list.
@@ -242,6 +245,7 @@ def plan_child(
         settings=settings.components,
         ancestors=ancestors,
         untrained=untrained,
+        learned=learned,
     )
     return ChildPlan(
         parent.id,

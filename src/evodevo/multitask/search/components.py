@@ -7,7 +7,7 @@ weights of a parent stay what they are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Literal
@@ -19,6 +19,8 @@ from evodevo.settings import Settings
 
 POSITIONS, BLOCKS, ADAPTERS, HEAD = "posembed_input", "encoderblock_*", "adapter_*", "head"
 """Roles with rules of their own, as ``multitask/paths/blocks_spec.py`` calls them."""
+EVERY = "*"
+"""Pattern of all roles."""
 Fate = Literal["reference", "clone", "resize", "insert", "new"]
 
 
@@ -94,6 +96,7 @@ def plan_components(
     ancestors: Sequence[Sequence[Place]] = (),
     fresh: frozenset[str] = frozenset(),
     untrained: Callable[[str], bool] = lambda component: False,
+    learned: Collection[str] = (),
 ) -> tuple[ComponentPlan, ...]:
     """Fill each place of a child.
 
@@ -107,6 +110,7 @@ def plan_components(
         ancestors: places of the parent's ancestors, nearest first, as far as their weights are there.
         fresh: roles that begin anew whatever the parent has (a connector to another support).
         untrained: whether a component is as it was drawn, and not to be shared: its copy is trained instead.
+        learned: components that have learned the child's task for another agent, and are taken like its own parent's.
     """
     having = {place.role: place for place in parent}
     plans = []
@@ -116,7 +120,7 @@ def plan_components(
             plans.append(ComponentPlan(need.role, "new", None, "what it belongs to is new"))
         elif has is None or has.id is None or has.signature != need.signature:
             plans.append(_missing(need, has, ancestors, settings))
-        elif matches(need.role, settings.head) and not own:
+        elif matches(need.role, settings.head) and not own and has.id not in learned:
             plans.append(ComponentPlan(need.role, "new", None, "the parent answers for another agent"))
         elif not locked(has.id):
             plans.append(ComponentPlan(need.role, "clone", has.id, "no other agent uses it, so it may be trained"))
