@@ -7,7 +7,9 @@ Shapes: N samples, F features, C classes or labels.
 
 from __future__ import annotations
 
+import hashlib
 import warnings
+from collections import OrderedDict
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,11 @@ from evodevo.tasks.base import NO_TARGET
 
 MOST_SAMPLES = 5_000
 """Largest number of samples for logistic regression; they are drawn with a fixed seed."""
+_SPARSE = 0.1
+"""Share of entries that are not zero, below which dense features are fitted as sparse ones: counts of words are."""
+_MOST_KEPT = 32
+_kept: OrderedDict[str, Any] = OrderedDict()
+"""Digest of features and targets -> model: a task judges the same ones on one split after the other."""
 
 
 def constant(train: NDArray[Any], targets: NDArray[Any]) -> float:
@@ -49,11 +56,11 @@ def logistic(train_features: Any, train: NDArray[Any], features: Any, targets: N
     """
     known = _known(train)
     chosen = np.sort(generator(0, "baseline").permutation(np.flatnonzero(known))[:MOST_SAMPLES])
-    shown = train_features[chosen]
+    shown = _fewest_bytes(train_features[chosen])
     if train.ndim == 1:
-        return _accuracy(_fitted(shown, train[chosen], features), targets)
+        return _accuracy(_answers(shown, train[chosen], features), targets)
     held = _known(targets)
-    answers = [_fitted(shown, train[chosen, label], features) for label in range(train.shape[1])]
+    answers = [_answers(shown, train[chosen, label], features) for label in range(train.shape[1])]
     return micro_f1(np.stack(answers, axis=1)[held], targets[held])
 
 
@@ -73,17 +80,44 @@ def word_counts(tokens: NDArray[np.int64], mask: NDArray[np.bool_] | None, vocab
     return counts
 
 
-def _fitted(features: Any, targets: NDArray[Any], held: Any) -> NDArray[Any]:
+def _fewest_bytes(features: Any) -> Any:
+    """The same features, as a sparse matrix where few are not zero."""
+    from scipy.sparse import csr_matrix, issparse
+
+    if issparse(features) or np.count_nonzero(features) >= _SPARSE * features.size:
+        return features
+    return csr_matrix(features)
+
+
+def _answers(features: Any, targets: NDArray[Any], held: Any) -> NDArray[Any]:
     if len(np.unique(targets)) < 2:
         return np.full(held.shape[0], targets[0])
+    key = _key(features, targets)
+    model = _kept.pop(key, None) or _fitted(features, targets)
+    _kept[key] = model
+    while len(_kept) > _MOST_KEPT:
+        _kept.popitem(last=False)
+    answers: NDArray[Any] = model.predict(held)
+    return answers
+
+
+def _key(features: Any, targets: NDArray[Any]) -> str:
+    from scipy.sparse import issparse
+
+    arrays = [features.data, features.indices, features.indptr] if issparse(features) else [features]
+    hashed = hashlib.sha256(repr(features.shape).encode())
+    for one in (*arrays, targets):
+        hashed.update(f"{one.dtype}{one.shape}".encode() + one.tobytes())
+    return hashed.hexdigest()
+
+
+def _fitted(features: Any, targets: NDArray[Any]) -> Any:
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # 100 iterations are close enough for a baseline
-        model = LogisticRegression(max_iter=100).fit(features, targets)
-    answers: NDArray[Any] = model.predict(held)
-    return answers
+        return LogisticRegression(max_iter=100).fit(features, targets)
 
 
 def _known(targets: NDArray[Any]) -> NDArray[np.bool_]:
