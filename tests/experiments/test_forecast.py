@@ -34,6 +34,25 @@ def test_an_epoch_and_more_needs_no_words_and_less_than_one_batch_is_refused() -
         foreseen(problem(), h_model(training={"budget": {"tokens": 3}}))
 
 
+def test_what_would_take_more_than_a_twentieth_of_the_steps_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    measured: list[int] = []
+
+    def noted(kinds: dict[str, Any], *rest: Any) -> dict[str, Pace]:
+        measured.append(len(kinds))
+        return {}
+
+    monkeypatch.setattr(sys.modules[forecast.__module__], "_measure", noted)
+    for steps, arms, wanted in ((79, 1, []), (80, 1, [1]), (40, 2, [1])):
+        measured.clear()
+        trainings = [h_model(seed=seed, training={"budget": {"steps": steps}}) for seed in range(arms)]
+        assert foreseen(problem(), *trainings).expected_seconds is None
+        assert measured == wanted, "arms that differ in their seed alone are measured once"
+    # A number of steps that is not known may be large.
+    unknown = [h_model(training={"budget": {"seconds": 9.0}}), transformer(training={"budget": {"steps": 1}})]
+    foreseen(problem(), *unknown)
+    assert measured == [1, 2]
+
+
 def test_seconds_are_turned_into_samples(monkeypatch: pytest.MonkeyPatch) -> None:
     module = sys.modules[forecast.__module__]
     monkeypatch.setattr(module, "_measure", lambda kinds, *rest: dict.fromkeys(kinds, Pace(0.1, 0.0)))

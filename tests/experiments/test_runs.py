@@ -85,7 +85,7 @@ def test_every_arm_rate_and_seed_is_trained_and_twins_once(run: Run) -> None:
     assert len({tuple(one.curve()) for one in individuals if one not in twins}) == 12
     plan = next(event.payload for event in run.events() if event.type == "experiment.plan")
     assert plan["trainings"] == 12
-    assert plan["expected_seconds"] > 0
+    assert plan["expected_seconds"] is None, "to measure would take more than a twentieth of so few steps"
 
 
 def test_the_table_is_that_of_the_trainings(run: Run) -> None:
@@ -235,7 +235,7 @@ def test_the_command_trains_a_recipe(tmp_path: Path, capsys: pytest.CaptureFixtu
     ]
     assert command(["train", "h_model.testing", "--steps", "1", "--seeds", "1", *where]) == 0
     told = capsys.readouterr()
-    assert "3 trainings, expected" in told.err
+    assert "3 trainings, duration not measured with 1 worker" in told.err
     assert "at any time" in told.err
     assert "\nbest of " in told.out
     assert "printed in somewhere" not in told.out, "the end is one table"

@@ -264,7 +264,7 @@ def plan_words(facts: dict[str, Any]) -> str:
     """``18 trainings, expected 3.2 hours with 2 workers; it can be stopped and resumed at any time``."""
     seconds = facts["expected_seconds"]
     if seconds is None:
-        expected = "no time can be foreseen"
+        expected = "duration not measured"
     else:
         expected = f"expected {seconds / 3600:.1f} hours" if seconds >= 3600 else f"expected {seconds / 60:.1f} minutes"
     count, workers = facts["trainings"], facts["workers"]

@@ -23,6 +23,7 @@ from evodevo.experiments.diagnostics import look_inside
 from evodevo.experiments.flop_counter import look_at_step
 from evodevo.experiments.measure import NetworkMeasurement, measure, places
 from evodevo.experiments.peak_memory import forget_peak, peak_bytes
+from evodevo.experiments.problem import PACED_STEPS
 from evodevo.experiments.procedures import PROCEDURES
 from evodevo.experiments.settings import NetworkEvaluationSettings, ProbeSettings, procedure_options, task_settings
 from evodevo.experiments.tower_features import precompute
@@ -40,7 +41,6 @@ from evodevo.tasks.text.token_cache import default_folder
 from evodevo.training import replicas
 from evodevo.training.precision import decide
 
-PACED_STEPS = 4
 TELL_SECONDS = 5.0
 
 

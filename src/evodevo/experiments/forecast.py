@@ -11,7 +11,7 @@ from evodevo import canonical
 from evodevo.errors import UsageError
 from evodevo.execution.base import Executor, Job
 from evodevo.execution.jobs import run_jobs
-from evodevo.experiments.problem import PACE, NetworkProblem
+from evodevo.experiments.problem import PACE, PACED_STEPS, NetworkProblem
 from evodevo.experiments.procedures import PROCEDURES
 from evodevo.experiments.settings import training_settings
 from evodevo.experiments.trials import FixedTrials, Trial
@@ -19,6 +19,8 @@ from evodevo.training.settings import TrainingSettings
 
 LONGEST = 180.0
 """Seconds after which kinds that were not measured are taken to be like the others."""
+LARGEST_SHARE = 0.05
+"""Share of the steps of all trainings that may be spent on the forecast; where it takes more there is none."""
 _FORWARD = 0.4
 """A forward pass as a share of a step of training."""
 
@@ -71,7 +73,7 @@ def forecast(arms: Sequence[Trial], problem: NetworkProblem, executor: Executor,
     kinds: dict[str, Trial] = {}
     for arm in different:
         kinds.setdefault(_kind(arm), arm)
-    paces = _measure(kinds, problem, executor, seed)
+    paces = _measure(kinds, problem, executor, seed) if _pays(kinds, different, problem) else {}
     warnings = _too_short(different, problem, paces)
     if not paces:
         return Forecast(len(different), _of_budgets(different, problem, executor), executor.workers, warnings)
@@ -83,6 +85,13 @@ def forecast(arms: Sequence[Trial], problem: NetworkProblem, executor: Executor,
     )
     total = math.fsum(_seconds(arm, problem, paces.get(_kind(arm), typical)) for arm in different)
     return Forecast(len(different), total / min(executor.workers, len(different)), executor.workers, warnings)
+
+
+def _pays(kinds: Mapping[str, Trial], arms: Sequence[Trial], problem: NetworkProblem) -> bool:
+    """Whether the trainings are long beside the steps that are measured; True where a number of steps is not known."""
+    steps = [problem.steps(arm) for arm in arms]
+    known = [one for one in steps if one is not None]
+    return len(known) < len(steps) or PACED_STEPS * len(kinds) <= LARGEST_SHARE * sum(known)
 
 
 def _of_budgets(arms: Sequence[Trial], problem: NetworkProblem, executor: Executor) -> float | None:

@@ -18,6 +18,8 @@ from evodevo.search.problem import Goal, Outcome, Problem, Terms, read_answer
 from evodevo.tasks.base import TASKS, SampleTask, Split
 
 PACE = "network_pace"
+PACED_STEPS = 4
+"""Steps of a training whose pace is measured."""
 FEATURES = "network_features"
 
 
