@@ -18,12 +18,14 @@ from evodevo.multitask import joint
 from evodevo.multitask.agents.singlepath import head_that_learned
 from evodevo.multitask.budgets.budget import FEWEST, read_budget
 from evodevo.multitask.budgets.spending import Spending, course_of
+from evodevo.multitask.diagrams.system.graph import system_graph
 from evodevo.multitask.evaluate import evaluate_path
 from evodevo.multitask.fork import fork
 from evodevo.multitask.joint import evaluate_joint
 from evodevo.multitask.paths.blocks_spec import HEAD, NORM, TASK_HEAD
 from evodevo.multitask.paths.weights import load_state
 from evodevo.multitask.recorded import QUALITY, deciding
+from evodevo.multitask.report.picture import SystemFrames
 from evodevo.multitask.run.create import add_root, add_task, create_system
 from evodevo.multitask.schedule import is_joint, is_root, stages
 from evodevo.multitask.settings import JOINT
@@ -162,6 +164,17 @@ def test_it_begins_with_the_norm_and_the_head_that_have_learned_its_task_and_ans
             assert own is not None
             # Before its first step.
             assert own.extra["evals"][0] == result.extra["answer"]["tasks"][name]
+
+
+def test_heads_of_a_joint_root_are_not_drawn_on_its_line(joined: Path) -> None:
+    with Store.open(joined / "runs") as store:
+        frames = SystemFrames(System.open(store, "zoo"))
+        frame = frames.frame()
+    (line,) = [route for route in frame.routes if route.agent == JOINED]
+    assert [frame.parts[part].role for part in line.parts] == ["embedding", "encoderblock_0", "encoderblock_1", NORM]
+    assert not any(part.role.startswith(TASK_HEAD) for part in frame.parts.values())
+    assert frame.heads == 2
+    assert "2 heads that joint roots keep for their tasks are not drawn" in system_graph(frame)
 
 
 def test_a_joint_root_of_before_heads_were_kept_gives_a_new_head(joined: Path) -> None:

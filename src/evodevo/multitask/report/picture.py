@@ -13,12 +13,13 @@ from functools import cached_property
 from evodevo.errors import NotFoundError, UsageError, quoted_list
 from evodevo.multitask.agent import PublishedPath
 from evodevo.multitask.diagrams.system.frame import Joined, OfferedPath, PartMark, Stream, SystemFrame
+from evodevo.multitask.paths.blocks_spec import TASK_HEAD
 from evodevo.multitask.paths.multipath_spec import ROUTER, connector
 from evodevo.multitask.recorded import ACCURACY, TEST, value_of, weights_of
 from evodevo.multitask.schedule import is_root
 from evodevo.multitask.system import System
 from evodevo.storage.base import EvaluationRow
-from evodevo.storage.systems.base import AgentRow, Publication, path_id
+from evodevo.storage.systems.base import AgentRow, ComponentRow, Publication, path_id
 
 
 @dataclass(frozen=True)
@@ -201,6 +202,7 @@ class SystemFrames:
             tuple(joined),
             parts,
             tuple(name for name, offer in offers.items() if offer is None),
+            sum(len(route.components) - len(on_the_way(route)) for route in routes),
         )
 
     def _best(self, offers: Mapping[str, PublishedPath]) -> tuple[list[PublishedPath], list[PublishedPath]]:
@@ -218,7 +220,7 @@ class SystemFrames:
         return self._known[self._individual(agent, number)]
 
     def _add_parts(self, parts: dict[str, PartMark], known: PublishedPath) -> None:
-        for part in known.components:
+        for part in on_the_way(known):
             if part.id not in parts:
                 maker = self.agents[part.id.rpartition(":")[0]]
                 parts[part.id] = PartMark(part.id, part.role, part.parameters, maker.task, is_root(maker))
@@ -229,7 +231,7 @@ class SystemFrames:
             agent.task,
             agent.name,
             known.path.id,
-            tuple(part.id for part in known.components),
+            tuple(part.id for part in on_the_way(known)),
             known.quality,
             self.test(known.id),
             is_root(agent),
@@ -250,7 +252,7 @@ class SystemFrames:
                 Stream(
                     task,
                     inside.path.id,
-                    tuple(part.id for part in inside.components),
+                    tuple(part.id for part in on_the_way(inside)),
                     None if maps is None else maps.id,
                     weights[place] if place < len(weights) else None,
                     offered is not None and offered.id == inside.id,
@@ -271,3 +273,8 @@ class SystemFrames:
         """Mean weight of each inner path over the test samples; empty before it was measured on them."""
         result = self._measured.get(known.id)
         return () if result is None else weights_of(result) or ()
+
+
+def on_the_way(known: PublishedPath) -> list[ComponentRow]:
+    """Components that one sample passes: of a joint root all but the heads of its tasks."""
+    return [part for part in known.components if not part.role.startswith(TASK_HEAD)]

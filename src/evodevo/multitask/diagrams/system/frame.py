@@ -116,6 +116,7 @@ class SystemFrame:
         joined: multipath models, at most one for each task.
         parts: id -> component, for all routes and for the multipath models' inner paths and own components.
         withdrawn: names of withdrawn agents.
+        heads: number of heads that joint roots keep for their tasks; they are not drawn.
     """
 
     system: str
@@ -126,6 +127,7 @@ class SystemFrame:
     joined: tuple[Joined, ...]
     parts: Mapping[str, PartMark]
     withdrawn: tuple[str, ...] = ()
+    heads: int = 0
 
     @property
     def parameters(self) -> int:

@@ -265,6 +265,8 @@ class _Graph:
         ]
         if frame.joined:
             facts.append("lines without a colour: multipath models, from their paths through connectors to the router")
+        if frame.heads:
+            facts.append(f"{frame.heads} heads that joint roots keep for their tasks are not drawn")
         if frame.withdrawn:
             more = f" and {len(frame.withdrawn) - 20} more" if len(frame.withdrawn) > 20 else ""
             facts.append("withdrawn: " + ", ".join(frame.withdrawn[:20]) + more)
