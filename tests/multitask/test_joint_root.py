@@ -473,3 +473,28 @@ def test_the_command_says_what_comes_next(tmp_path: Path, capsys: pytest.Capture
     told = capsys.readouterr()
     assert f"root {JOINED}" in told.out
     assert "Next: evodevo extend run zoo --store" in told.out + told.err
+
+
+def test_a_third_task_is_told_of_it_and_none_where_there_is_one_or_can_be_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = ["--store", str(tmp_path / "runs")]
+
+    def told(*task: str) -> str:
+        assert run(["extend", "add", "zoo", *task, *store]) == 0
+        said = capsys.readouterr()
+        return " ".join((said.out + said.err).split())
+
+    create_system("zoo", kind="ConvTiny", **folders(tmp_path))
+    assert "together" not in told("digits")
+    assert "together" not in told("digits_parity")
+    proposal = "3 tasks could train one root together, and share it: evodevo extend create zoo --beside --root joint"
+    assert proposal in told("digits_rotated", "--rotate", "3")
+    add_root("zoo", root=JOINT, kind="ConvTiny", **folders(tmp_path))
+    assert "together" not in told("digits_low", "--only", "0,1")
+    create_system("tables", kind="MlpTiny", **folders(tmp_path))
+    rows = "\n".join(f"{number},{number % 7},{'ab'[number % 2]}" for number in range(60))
+    (tmp_path / "rows.csv").write_text(f"x,y,label\n{rows}\n")
+    for name in ("first", "second", "third"):
+        made = add_task("tables", name, data=tmp_path / "rows.csv", **folders(tmp_path))
+        assert made[0].together == []

@@ -97,7 +97,16 @@ def add(
     for created in made:
         samples = "".join(f"   {count:,} {split}" for split, count in first.samples.items()) if created is first else ""
         output.line(f"agent {created.agent.name}   {created.agent.settings['classes']} classes{samples}")
+    if len(first.together) >= _SEVERAL:
+        output.words(
+            f"{len(first.together)} tasks could train one root together, and share it: evodevo extend create "
+            f"{first.system} --beside --root joint{store_option(store)}"
+        )
     output.words(f"Next: evodevo extend run {first.system}{store_option(store)}")
+
+
+_SEVERAL = 3
+"""Tasks from which on a root that they train together is proposed."""
 
 
 def _understood(made: CreatedAgent, data: Path) -> str:

@@ -21,7 +21,7 @@ from evodevo.multitask.run.checks import (
     reads_samples,
 )
 from evodevo.multitask.run.few_labels import SINGLE, TWIN
-from evodevo.multitask.run.joint_root import class_of_roots, plan_joint
+from evodevo.multitask.run.joint_root import class_of_roots, plan_joint, possible_tasks
 from evodevo.multitask.run.movement import moved_by_size
 from evodevo.multitask.run.roots import RANDOM, USUAL, PlannedRoot, default_root, plan_root
 from evodevo.multitask.run.settings import (
@@ -55,6 +55,7 @@ class CreatedAgent:
         samples: number of the task's samples by split; empty for an agent without a task.
         root: the root that was added for it, since no other could read the samples; None for none.
         left_out: column of its table that is not read -> the reason.
+        together: tasks of the system that could train a root together; empty where they have one.
     """
 
     system: str
@@ -62,6 +63,7 @@ class CreatedAgent:
     samples: Mapping[str, int]
     root: AgentRow | None = None
     left_out: Mapping[str, str] = field(default_factory=dict)
+    together: Sequence[str] = ()
 
 
 def create_system(
@@ -250,12 +252,9 @@ def add_task(
             for kind_of, settings in new:
                 copy.add_agent(kind_of, task, settings)
         root = None if begun is None else begun.add_to(opened_system)
-        return [
-            CreatedAgent(
-                opened_system.row.name, opened_system.add_agent(kind_of, task, settings), samples, root, left_out
-            )
-            for kind_of, settings in new
-        ]
+        agents = [opened_system.add_agent(kind_of, task, settings) for kind_of, settings in new]
+        together = possible_tasks(opened_system, kind)
+        return [CreatedAgent(opened_system.row.name, agent, samples, root, left_out, together) for agent in agents]
 
 
 def withdraw(system: str, name: str, *, store: str | Path = "runs") -> list[str]:

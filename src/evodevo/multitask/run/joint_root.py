@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from evodevo.errors import UsageError, quoted_list, unknown_name
+from evodevo.multitask.agent import AGENTS
 from evodevo.multitask.rules import OURS
 from evodevo.multitask.run.checks import check_class, check_modalities, reads_samples
 from evodevo.multitask.run.roots import COURSE, PlannedRoot
@@ -96,3 +97,15 @@ def plan_joint(system: System, root: str, kind: str, given: Mapping[str, Any]) -
     agent = with_own(kind, agent, system.settings, own)
     name = JOINT if not same else f"{JOINT}_{len(same) + 1}"
     return PlannedRoot(kind, JOINT, name, agent, {})
+
+
+def possible_tasks(system: System, kind: str) -> list[str]:
+    """Tasks that could train a root of a class together; empty where such a root is there or none can be."""
+    if any(is_joint(agent) for agent in system.agents([kind])):
+        return []
+    try:
+        settings = plan_joint(system, JOINT, kind, {}).settings
+        AGENTS.get(kind).check(settings.model_copy(update={"root": True}))
+    except UsageError:
+        return []
+    return [str(task["name"]) for task in settings.options["together"]]
