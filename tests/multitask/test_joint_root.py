@@ -305,6 +305,17 @@ def test_the_same_request_has_the_same_weights_and_another_seed_others(request_o
     assert all(other.blobs[role] != digest for role, digest in first.blobs.items())
 
 
+def test_a_root_that_was_planned_before_heads_were_kept_trains_them_and_keeps_none(
+    request_of_root: dict[str, Any],
+) -> None:
+    components = request_of_root["components"]
+    before = {role: source for role, source in components.items() if not role.startswith(TASK_HEAD)}
+    old = answer(evaluate_joint, {**request_of_root, "components": before})
+    new = answer(evaluate_joint, request_of_root)
+    assert old.blobs == {role: new.blobs[role] for role in before}
+    assert old.scores == new.scores
+
+
 def test_paths_of_tasks_are_one_but_for_their_heads(
     request_of_root: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -84,15 +84,11 @@ def _train(request: PathRequest, report: Report) -> Outcome:
         looks.append([judge() for judge in judges])
         return math.fsum(looks[-1]) / len(judges)
 
-    parts = {
-        role: opened[int(role.removeprefix(TASK_HEAD))][0].components[HEAD]
-        if role.startswith(TASK_HEAD)
-        else first.components[role]
-        for role in request.trained
-    }
+    heads = {f"{TASK_HEAD}{number}": built.components[HEAD] for number, (built, _, _) in enumerate(opened)}
+    learners = {**{role: part for role, part in first.components.items() if role != HEAD}, **heads}
     result = train_path(
         JointPaths({str(number): built.model for number, (built, _, _) in enumerate(opened)}),
-        parts,
+        learners,
         batch,
         judged,
         plan,
@@ -108,7 +104,8 @@ def _train(request: PathRequest, report: Report) -> Outcome:
     if result.kept is None:
         return Outcome("diverged", detail=facts["explanation"], extra=facts)
     facts |= {EVALS: list(result.evals), IMPROVED: True, "tasks": _by_task(request.together, looks[result.kept])}
-    return outcome_of(request, parts, facts)
+    # A root that was planned before heads were kept asks for none.
+    return outcome_of(request, {role: learners[role] for role in request.trained}, facts)
 
 
 def _of_task(request: PathRequest, number: int) -> PathRequest:
