@@ -80,6 +80,24 @@ def test_time_left_follows_the_pace_of_the_session() -> None:
     assert standing.seconds_left == pytest.approx(30.0)
 
 
+def test_the_time_that_a_root_takes_is_no_pace_of_children() -> None:
+    now = 0.0
+    standing = AgentsProgress(clock=lambda: now)
+    standing.agents["A~root_model~joint"] = AgentProgress("A~root_model~joint", 1, 1, root=True)
+    standing.agents["A~b"] = AgentProgress("A~b", 4, 1)
+    standing.handle("cycle", {"agent": "A~root_model~joint", "cycle": 0})
+    now = 600.0
+    standing.handle("child", {"agent": "A~root_model~joint", "fate": "kept", "quality": 0.9, "reason": None})
+    standing.handle("published", {"agent": "A~root_model~joint", "individual": "x", "quality": 0.9})
+    assert (standing.done, standing.seconds_left) == (1, None)
+    standing.handle("cycle", {"agent": "A~b", "cycle": 0})
+    now = 610.0
+    standing.handle("child", {"agent": "A~b", "fate": "kept", "quality": 0.5, "reason": None})
+    assert standing.seconds_left == pytest.approx(30.0)
+    standing.agents.pop("A~b")
+    assert standing.seconds_left == 0
+
+
 @pytest.mark.slow
 def test_lines_tell_every_child_once(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert watch(store, AgentsView(), agents=["single", "multi"], fail=True) == "finished"

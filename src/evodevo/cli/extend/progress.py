@@ -25,6 +25,7 @@ class AgentProgress:
         kept: Number of children of this session that were kept.
         failed: Number of children of this session that failed.
         best: Best validation accuracy so far, 0 to 1; None where there is none.
+        root: Whether it is a root, whose one child may take no time or as long as many others.
     """
 
     name: str
@@ -36,6 +37,7 @@ class AgentProgress:
     kept: int = 0
     failed: int = 0
     best: float | None = None
+    root: bool = False
 
     @property
     def done(self) -> int:
@@ -61,7 +63,7 @@ class AgentsProgress:
         self.agents: dict[str, AgentProgress] = {}
         self._clock = clock
         self._begun = clock()
-        self._session_finished = 0
+        self._finished = 0
 
     def begin(self, session: Session) -> None:
         """Start counting, before the agents run."""
@@ -91,6 +93,7 @@ class AgentsProgress:
                 cycle=None if opened is None else opened.number,
                 finished=finished,
                 best=None if offered is None else offered.quality,
+                root=root,
             )
 
     def handle(self, kind: str, facts: dict[str, Any]) -> None:
@@ -104,7 +107,7 @@ class AgentsProgress:
             progress.children = facts.get("children") or progress.children
         elif kind == "child":
             progress.finished += 1
-            self._session_finished += 1
+            self._finished += not progress.root
             progress.kept += facts["fate"] == "kept"
             progress.failed += facts["fate"] == "failed"
             if facts["fate"] == "kept" and facts["quality"] is not None:
@@ -114,6 +117,8 @@ class AgentsProgress:
             if facts["quality"] is not None:
                 progress.best = facts["quality"]
             progress.cycle, progress.finished = None, 0
+            if progress.root:
+                self._begun = self._clock()
 
     @property
     def done(self) -> int:
@@ -132,8 +137,11 @@ class AgentsProgress:
 
     @property
     def seconds_left(self) -> float | None:
-        """Estimated seconds left at the pace of this session; None before there is one."""
+        """Estimated seconds left, at the pace of this session since its last root; None before there is one."""
+        left = self.wanted - self.done
+        if left <= 0:
+            return 0.0
         elapsed = self._clock() - self._begun
-        if not self._session_finished or elapsed <= 0:
+        if not self._finished or elapsed <= 0:
             return None
-        return max(0, self.wanted - self.done) * elapsed / self._session_finished
+        return left * elapsed / self._finished
