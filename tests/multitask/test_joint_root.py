@@ -138,32 +138,50 @@ def blocks_of(root: Any) -> set[str]:
     return {part.id for part in root.components if part.role != NORM and not part.role.startswith(TASK_HEAD)}
 
 
-def test_an_agent_s_first_child_shares_its_blocks_and_trains_norm_and_head(joined: Path) -> None:
-    found = offers(joined)
-    for name in TASKS:
-        own = found[f"ConvTiny~{name}"]
-        assert {part.id for part in own.components if part.role not in (NORM, HEAD)} == blocks_of(found[JOINED])
-        assert all(part.id.startswith(own.path.agent) for part in own.components if part.role in (NORM, HEAD))
-
-
-def test_it_begins_with_the_norm_and_the_head_that_have_learned_its_task_and_answers_as_they_do(joined: Path) -> None:
+def test_an_agent_s_first_child_is_the_root_and_its_head_and_trains_nothing(joined: Path) -> None:
     with Store.open(joined / "runs") as store:
         system = System.open(store, "zoo")
-        root = system.view().offers[JOINED]
+        found = system.view().offers
+        root = found[JOINED]
         row = store.individuals(system.agent(JOINED).id)[0]
         result = deciding(store.systems.evaluations_of([row.id])[row.id])
         assert result is not None
+        path = {part.role: part.id for part in root.components if not part.role.startswith(TASK_HEAD)}
         for number, name in enumerate(TASKS):
-            child = store.individuals(system.agent(f"ConvTiny~{name}").id)[0]
-            parts = {part["role"]: part for part in child.details["parts"]}
-            for role, theirs in ((NORM, NORM), (HEAD, f"{TASK_HEAD}{number}")):
-                part = root.component(theirs)
-                assert part is not None
-                assert (parts[role]["how"], parts[role]["source"], parts[role]["train"]) == ("clone", part.id, True)
-            own = deciding(store.systems.evaluations_of([child.id])[child.id])
-            assert own is not None
-            # Before its first step.
-            assert own.extra["evals"][0] == result.extra["answer"]["tasks"][name]
+            head = root.component(f"{TASK_HEAD}{number}")
+            assert head is not None
+            own = found[f"ConvTiny~{name}"]
+            assert {part.role: part.id for part in own.components} == {**path, HEAD: head.id}
+            child = store.individuals(system.agent(own.path.agent).id)[0]
+            assert not any(part["train"] for part in child.details["parts"])
+            answered = deciding(store.systems.evaluations_of([child.id])[child.id])
+            assert answered is not None
+            assert answered.extra["answer"]["steps"] == 0
+            assert answered.extra["evals"] == [result.extra["answer"]["tasks"][name]] == [own.quality]
+
+
+def test_its_second_child_trains_copies_of_all_of_it_head_included(tmp_path: Path) -> None:
+    made(tmp_path, cycle={"samples": 2, "generation_size": 2, "child": {"fine_tuned": 1}})
+    ran(tmp_path)
+    with Store.open(tmp_path / "runs") as store:
+        system = System.open(store, "zoo")
+        root = system.view().offers[JOINED]
+        for number, name in enumerate(TASKS):
+            _, child = store.individuals(system.agent(f"ConvTiny~{name}").id)
+            assert {(part["how"], part["train"]) for part in child.details["parts"]} == {("clone", True)}
+            sources = {part["role"]: part["source"] for part in child.details["parts"]}
+            assert sources[HEAD] == root.component(f"{TASK_HEAD}{number}").id  # type: ignore[union-attr]
+
+
+def test_further_shared_children_train_its_norm_and_its_head(tmp_path: Path) -> None:
+    made(tmp_path, cycle={"samples": 2, "generation_size": 1, "child": {"shared": 2}})
+    ran(tmp_path)
+    with Store.open(tmp_path / "runs") as store:
+        system = System.open(store, "zoo")
+        for name in TASKS:
+            _, child = store.individuals(system.agent(f"ConvTiny~{name}").id)
+            trained = {part["role"]: part["how"] for part in child.details["parts"] if part["train"]}
+            assert trained == {NORM: "clone", HEAD: "clone"}
 
 
 def test_heads_of_a_joint_root_are_not_drawn_on_its_line(joined: Path) -> None:
@@ -211,7 +229,7 @@ def test_what_is_shared_is_of_the_root_that_learned_the_task_whatever_is_drawn(t
     found = offers(tmp_path)
     for name in TASKS:
         whose = {part.id.partition(":")[0] for part in found[f"ConvTiny~{name}"].components}
-        assert whose == {JOINED, f"ConvTiny~{name}"}
+        assert whose == {JOINED}
     for name in ("one", "two"):
         whose = {part.id.partition(":")[0] for part in found[f"ConvTiny~digits_{name}"].components}
         assert f"{JOINED}_2" in whose
@@ -382,10 +400,14 @@ def test_a_budget_has_half_for_it_and_so_many_steps_for_each_task(tmp_path: Path
                 store, system.row.id, every, agents, read_budget(given), course, pace=paces, workers=1,
                 clock=lambda: 0.0,
             )  # fmt: skip
-            return {name: one.children for name, _, one in spending.schedule() if name != JOINED}
+            found = {name: one for name, _, one in spending.schedule() if name != JOINED}
+            assert {one.untrained for one in found.values()} == {1}, "the first shares the root and makes no step"
+            assert all(one.total == one.most_steps * (one.children - 1) for one in found.values())
+            return {name: one.total for name, one in found.items()}
 
-        assert set(children("2000steps").values()) == {1}, "no room for two"
-        assert set(children("4000steps").values()) == {2}, "one that shares the root, and one that trains a copy"
+        # Half is the root's; one child of each task trains a copy, with all that is left.
+        assert set(children("2000steps").values()) == {500}
+        assert set(children("4000steps").values()) == {1000}
 
         def planned(given: str, pace: float = 0.01, workers: int = 1) -> dict[str, int]:
             course = course_of(store, system.row.id, every, agents, given, 1)

@@ -16,23 +16,27 @@ from evodevo.multitask.budgets.budget import FEWEST, PERIODS, RunBudget, allowan
     size=st.integers(1, 20),
     looks=st.integers(1, 40),
     together=st.integers(1, 5),
+    untrained=st.integers(0, 2),
 )
 def test_a_cycle_keeps_to_its_share_with_fewer_children_and_never_shorter_ones(
-    share: float, generations: int, size: int, looks: int, together: int
+    share: float, generations: int, size: int, looks: int, together: int, untrained: int
 ) -> None:
     most = generations * size
-    found = allowance(share, most, size, looks, together)
+    found = allowance(share, most, size, looks, together, untrained + 1, untrained)
     if found is None:
         assert share < FEWEST + looks
         return
     assert found.total <= share
+    assert found.total == found.most_steps * (found.children - untrained) or found.children <= untrained
+    assert found.children > untrained or found.children >= most - size + 1
     assert found.steps >= FEWEST
     assert found.steps % looks == 0 == found.most_steps % found.steps
     assert found.children % found.generation_size == 0
     assert 1 <= found.children <= most
     assert found.generation_size <= size
-    assert share - found.total < found.steps * found.children, "what is more makes children longer"
-    if found.children > together:
+    if found.children > untrained:
+        assert share - found.total < found.steps * found.children, "what is more makes children longer"
+    if found.children > max(together, untrained + 1):
         assert found.most_steps >= PERIODS * found.steps, "no child is short for the sake of another one"
     affordable = int(share // found.steps)
     assert found.generation_size >= min(together, affordable, size), "no worker is idle for want of children"

@@ -208,9 +208,10 @@ class Singlepath(AgentClass):
         def needs(values: Mapping[str, Value]) -> list[Place]:
             return places(family, child_structure(family, base, values, situation.settings))
 
-        rule = settings.of_child(earlier)
         # Where nothing at all is taken of others, a head is not either.
-        head = [] if EVERY in rule.components.head else head_that_learned(parent, situation.view, situation.settings)
+        takes = EVERY not in settings.components.head
+        head = head_that_learned(parent, situation.view, situation.settings) if takes else []
+        rule = settings.of_child(earlier, learned=bool(head))
         plan = plan_child(
             inherited,
             [*filled(parent), *head],

@@ -59,11 +59,14 @@ class Allowance(Settings):
     generation_size: int = Field(ge=1, description="number of children asked for together")
     steps: int = Field(ge=1, description="steps of a child")
     most_steps: int = Field(ge=1, description="steps of a child at most, where validation is not flat before")
+    untrained: int = Field(
+        default=0, ge=0, exclude_if=lambda value: not value, description="number of the children that make no step"
+    )
 
     @property
     def total(self) -> int:
         """Number of steps of all children, at most."""
-        return self.children * self.most_steps
+        return (self.children - self.untrained) * self.most_steps
 
     def applied(self, settings: AgentSettings) -> AgentSettings:
         """The settings of an agent in this cycle."""
@@ -88,9 +91,9 @@ def read_budget(given: str) -> RunBudget:
 
 
 def allowance(
-    share: float, most: int, generation_size: int, looks: int, together: int = 1, least: int = 1
+    share: float, most: int, generation_size: int, looks: int, together: int = 1, least: int = 1, untrained: int = 0
 ) -> Allowance | None:
-    """What a cycle may do with its share; None where it does not suffice for one child.
+    """What a cycle may do with its share; None where it does not suffice for one child that is trained.
 
     Few long children before many short ones: ``PERIODS`` periods each where that leaves two generations of two, so that
     the second goes on with what the first has learned; else one child for all of the share.
@@ -102,6 +105,7 @@ def allowance(
         looks: looks at the validation split in a period; steps are whole intervals between them.
         together: children of the cycle that keep all workers busy.
         least: children that begin differently, each of which is tried where the share suffices for a period of each.
+        untrained: how many of them make no step.
     """
     period = period_of(looks)
     affordable = int(share // period)
@@ -109,7 +113,7 @@ def allowance(
         return None
     two_generations = affordable >= 2 * _GENERATIONS * PERIODS
     wanted = affordable // PERIODS if two_generations else 1
-    wanted = max(wanted, min(max(together, least), affordable))
+    wanted = max(wanted, min(max(together, least), affordable + untrained))
     if wanted >= most:
         size, children = generation_size, most
     else:
@@ -120,7 +124,8 @@ def allowance(
         children=children,
         generation_size=size,
         steps=period,
-        most_steps=period * max(1, affordable // children),
+        most_steps=period * max(1, affordable // max(1, children - untrained)),
+        untrained=min(untrained, children),
     )
 
 

@@ -276,23 +276,25 @@ class Spending:
             assert cycle is not None, "recorded with the agent"
             looks = _looks(agent)
             share = self._steps(agent, max(0.0, left) / places)
-            least = self._begin_differently(agent, before)
-            plan[agent.name] = allowance(share, cycle.children, cycle.generation_size, looks, together, least)
+            least, untrained = self._begin_differently(agent, before)
+            plan[agent.name] = allowance(
+                share, cycle.children, cycle.generation_size, looks, together, least, untrained
+            )
             if plan[agent.name] is None and begun and self.budget.unit == "seconds" and not before.finished(agent):
                 # The clock has gone on: no agent is left without a path because others took longer than measured.
                 plan[agent.name] = allowance(period_of(looks), 1, 1, looks)
         return plan
 
-    def _begin_differently(self, agent: AgentRow, before: Past) -> int:
-        """Children of a cycle that are each to be tried: of an agent's first one, where a joint root has learned the
-        task, that which shares it and those that train copies."""
+    def _begin_differently(self, agent: AgentRow, before: Past) -> tuple[int, int]:
+        """Children of a cycle that are each to be tried, and how many of them make no step: of an agent's first cycle,
+        where a joint root has learned the task, that which shares it and those that train copies."""
         settings = agent_settings(agent)
         assert settings.cycle is not None, "recorded with the agent"
         learned = any(has_learned(root, settings.task_key) for root in self._every if is_joint(root))
         if before.finished(agent) or not learned:
-            return 1
+            return 1, 0
         child = settings.cycle.child
-        return child.planned + (child.shared is None)
+        return child.planned + (child.shared is None), child.untrained
 
     def _roots(self, before: Past) -> list[AgentRow]:
         """Roots that are to be trained first."""

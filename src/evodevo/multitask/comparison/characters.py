@@ -96,7 +96,8 @@ def drive(course: RecipeRunner, settings: CharactersSettings) -> RecipeResult:
     tasks, cycles = settings.system.tasks, settings.study.cycles
     arms = {name: _members(course, settings, ARMS[name]) for name in settings.arms}
     groups = {(name, seed): members for seed in course.seeds for name, members in arms.items()}
-    announce(course, groups, _joint_loads(course, settings))
+    joins = [members for name, members in arms.items() if ARMS[name].joins]
+    announce(course, groups, [load for members in joins for load in _joint_loads(course, settings, members)])
     roots: dict[int, PublishedPath] = {}
     found: list[Ending] = []
     parameters: dict[tuple[str, int], int] = {}
@@ -110,8 +111,8 @@ def drive(course: RecipeRunner, settings: CharactersSettings) -> RecipeResult:
         pretraining += course.spent(base, [agent])
         for name, members in arms.items():
             if ARMS[name].joins:
-                share = joint_cycles(cycles) / cycles
-                joint_root(course, course.fork(base, name, seed), tasks, round(share * planned))
+                samples = _joint_samples(course, settings, members)
+                joint_root(course, course.fork(base, name, seed), tasks, samples)
             system, agents = continued(course, base, name, seed, members, "arm")
             if ARMS[name].joins:
                 joined += course.spent(system, _joint(system))
@@ -139,10 +140,23 @@ def joint_cycles(cycles: int) -> int:
     return cycles // 2
 
 
-def _joint_loads(course: RecipeRunner, settings: CharactersSettings) -> list[Load]:
+def _joint_samples(course: RecipeRunner, settings: CharactersSettings, members: Sequence[VariantAgent]) -> int:
+    """Training samples of a root that all tasks train together: those of the cycles in whose place it is, and of the
+    first children, which share it whole and train nothing."""
+    children = joint_cycles(settings.study.cycles) * settings.study.cycle.children
+    return sum((children + _untrained(one)) * course.child_samples(one.plan) for one in members)
+
+
+def _untrained(member: VariantAgent) -> int:
+    cycle = member.settings.cycle
+    assert cycle is not None, "of the recipe"
+    return cycle.child.untrained
+
+
+def _joint_loads(course: RecipeRunner, settings: CharactersSettings, members: Sequence[VariantAgent]) -> list[Load]:
     """Roots that all tasks are still to train together."""
-    tasks, cycles = settings.system.tasks, joint_cycles(settings.study.cycles)
-    samples = cycles * settings.study.cycle.children * sum(map(course.child_samples, tasks))
+    tasks = settings.system.tasks
+    samples = _joint_samples(course, settings, members)
     looked = JOINT_LOOKS * sum(course.samples(task)["validation"] for task in tasks)
     names = [name for name in settings.arms if ARMS[name].joins]
     systems = [course.find(name, seed) for seed in course.seeds for name in names]

@@ -27,6 +27,7 @@ Needs = Callable[[Mapping[str, Value]], Sequence[Place]]
 
 _FINE_TUNED = MutationSettings(forced=("clone:*",), forbidden=("hp:*",))
 _SHARED = MutationSettings(forced=("clone:encoder_norm", "clone:head"), forbidden=("*",))
+_WHOLE = MutationSettings(forced=(), forbidden=("*",))
 _ADAPTED = MutationSettings(forced=("clone:adapter_*", "clone:encoder_norm", "clone:head"), forbidden=("*",))
 
 
@@ -47,9 +48,9 @@ class ChildSettings(Settings):
         ge=0,
         exclude_if=lambda value: value is None,
         description="an agent's first children, which share all blocks of another agent's path, with its values, and "
-        "train a norm and a head: of the joint root that has learned the task, whose norm and head for it they begin "
-        "with, else of the path whose probe is best; "
-        "None = one where there is such a root, else none",
+        "train a norm and a head: of the path whose probe is best; or of the joint root that has learned the task, "
+        "whose norm and head for it they begin with, and which the very first one shares whole, without training; None "
+        "= one where there is such a root, else none",
     )
     fine_tuned: int = Field(
         default=0,
@@ -88,8 +89,15 @@ class ChildSettings(Settings):
         """Whether a child shares all blocks of a path of another agent; ``earlier`` as above."""
         return earlier < (self.shared or 0) or self.adapts(earlier)
 
-    def of_child(self, earlier: int) -> ChildSettings:
-        """The settings of one child, as above."""
+    @property
+    def untrained(self) -> int:
+        """An agent's first children that train nothing, where a joint root has learned its task."""
+        return int(self.shared is None or self.shared > 0)
+
+    def of_child(self, earlier: int, *, learned: bool = False) -> ChildSettings:
+        """The settings of one child; ``earlier`` as above, ``learned``: its parent's head has learned its task."""
+        if learned and not earlier and self.shared:
+            return self.model_copy(update={"mutation": _WHOLE})
         if earlier >= self.planned:
             return self
         if earlier < (self.shared or 0):
