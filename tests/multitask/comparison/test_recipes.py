@@ -271,7 +271,7 @@ def test_a_root_that_all_tasks_train_takes_the_place_of_half_of_the_cycles(tmp_p
         shared = {part.id for part in found[roots[1].name].components}
         for name in ("digits", "upper"):
             parts = found[f"VitTiny~{name}"].components
-            assert {part.role for part in parts if part.id not in shared} == {"encoder_norm", "head"}
+            assert {part.id for part in parts} < shared, "its one child is the root and its head"
         cpu = sum(course_of_agent(store, agent.id) for agent in system.agents() if agent.name != roots[0].name)
         assert arms["joint"]["cpu_seconds"] == pytest.approx(cpu), "its root's among them"
         distinct = {part.id: part.parameters for offer in found.values() for part in offer.components}

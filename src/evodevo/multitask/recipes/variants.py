@@ -91,8 +91,8 @@ ARMS: Mapping[str, RecipeVariant] = {
         "e",
         "the same agent, and a root that all tasks train together",
         "as (d), but in the place of half of the cycles all tasks train a copy of the root together, a step of one"
-        " after a step of the other; an agent's first child shares all of it but norm and head, and later parents are"
-        " probed",
+        " after a step of the other; an agent's first child is that root with the head that it has for the task,"
+        " untrained, and the samples of that child are the root's; later parents are probed",
         ("*",),
         None,
         joins=True,
