@@ -187,12 +187,14 @@ def test_further_shared_children_train_its_norm_and_its_head(tmp_path: Path) -> 
 def test_heads_of_a_joint_root_are_not_drawn_on_its_line(joined: Path) -> None:
     with Store.open(joined / "runs") as store:
         frames = SystemFrames(System.open(store, "zoo"))
-        frame = frames.frame()
+        alone, frame = (frames.frame(one.seq) for one in (frames.moments[1], frames.moments[-1]))
     (line,) = [route for route in frame.routes if route.agent == JOINED]
     assert [frame.parts[part].role for part in line.parts] == ["embedding", "encoderblock_0", "encoderblock_1", NORM]
     assert not any(part.role.startswith(TASK_HEAD) for part in frame.parts.values())
-    assert frame.heads == 2
-    assert "2 heads that joint roots keep for their tasks are not drawn" in system_graph(frame)
+    assert [alone.heads, frame.heads] == [2, 0], "tasks use them now"
+    assert [part.role for part in frame.parts.values()].count(HEAD) == 2
+    assert "not drawn: heads of joint roots that no path uses, 2" in system_graph(alone)
+    assert "not drawn" not in system_graph(frame)
 
 
 def test_a_joint_root_of_before_heads_were_kept_gives_a_new_head(joined: Path) -> None:

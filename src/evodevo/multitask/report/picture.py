@@ -202,7 +202,7 @@ class SystemFrames:
             tuple(joined),
             parts,
             tuple(name for name, offer in offers.items() if offer is None),
-            sum(len(route.components) - len(on_the_way(route)) for route in routes),
+            len({part.id for route in routes for part in route.components} - parts.keys()),
         )
 
     def _best(self, offers: Mapping[str, PublishedPath]) -> tuple[list[PublishedPath], list[PublishedPath]]:

@@ -116,7 +116,7 @@ class SystemFrame:
         joined: multipath models, at most one for each task.
         parts: id -> component, for all routes and for the multipath models' inner paths and own components.
         withdrawn: names of withdrawn agents.
-        heads: number of heads that joint roots keep for their tasks; they are not drawn.
+        heads: number of heads of joint roots that no path uses; they are not drawn.
     """
 
     system: str

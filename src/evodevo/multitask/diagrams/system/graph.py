@@ -266,7 +266,7 @@ class _Graph:
         if frame.joined:
             facts.append("lines without a colour: multipath models, from their paths through connectors to the router")
         if frame.heads:
-            facts.append(f"{frame.heads} heads that joint roots keep for their tasks are not drawn")
+            facts.append(f"not drawn: heads of joint roots that no path uses, {frame.heads}")
         if frame.withdrawn:
             more = f" and {len(frame.withdrawn) - 20} more" if len(frame.withdrawn) > 20 else ""
             facts.append("withdrawn: " + ", ".join(frame.withdrawn[:20]) + more)
