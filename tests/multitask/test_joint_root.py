@@ -22,13 +22,13 @@ from evodevo.multitask.diagrams.system.graph import system_graph
 from evodevo.multitask.evaluate import evaluate_path
 from evodevo.multitask.fork import fork
 from evodevo.multitask.joint import evaluate_joint
-from evodevo.multitask.paths.blocks_spec import HEAD, NORM, TASK_HEAD
+from evodevo.multitask.paths.blocks_spec import HEAD, NORM
 from evodevo.multitask.paths.weights import load_state
 from evodevo.multitask.recorded import QUALITY, deciding
 from evodevo.multitask.report.picture import SystemFrames
 from evodevo.multitask.run.create import add_root, add_task, create_system
 from evodevo.multitask.schedule import is_joint, is_root, stages
-from evodevo.multitask.settings import JOINT
+from evodevo.multitask.settings import JOINT, TASK_HEAD
 from evodevo.multitask.stored import agent_settings
 from evodevo.multitask.system import System
 from evodevo.randomness import integer_seed

@@ -15,10 +15,10 @@ from torch import Tensor, nn
 from evodevo.execution.base import Report
 from evodevo.multitask.evaluate import course_of, labelled, open_path, outcome_of, validated
 from evodevo.multitask.evaluate_settings import ComponentSource, PathRequest, answered, read_request
-from evodevo.multitask.paths.blocks_spec import HEAD, TASK_HEAD
+from evodevo.multitask.paths.blocks_spec import HEAD
 from evodevo.multitask.paths.built import BuiltPath
 from evodevo.multitask.problem import EVALS, IMPROVED
-from evodevo.multitask.settings import JointTask
+from evodevo.multitask.settings import TASK_HEAD, JointTask
 from evodevo.multitask.training.training import train_path
 from evodevo.multitask.training.values import optimizer_settings
 from evodevo.randomness import integer_seed

@@ -12,6 +12,8 @@ from evodevo.settings import Settings
 
 JOINT = "joint"
 """Origin of a root that several tasks train together."""
+TASK_HEAD = "head_"
+"""Prefix of the roles of its heads, each with the number of its task."""
 
 
 class WorkSettings(Settings):

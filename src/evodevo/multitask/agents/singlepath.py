@@ -24,7 +24,7 @@ from evodevo.multitask.agent import (
 )
 from evodevo.multitask.genome import Path, Value
 from evodevo.multitask.hyperparameters import NUM_LAYERS, SHIFT, Hyperparameter, Hyperparameters, Version
-from evodevo.multitask.paths.blocks_spec import HEAD, TASK_HEAD
+from evodevo.multitask.paths.blocks_spec import HEAD
 from evodevo.multitask.paths.kinds import KINDS, PathStructure, SinglepathKind, can_begin, structure_of
 from evodevo.multitask.schedule import has_learned
 from evodevo.multitask.search.accounts import accounted_parameters
@@ -34,7 +34,7 @@ from evodevo.multitask.search.parents import ParentChoice, select_parents
 from evodevo.multitask.search.score import PathCost, bar, cost
 from evodevo.multitask.search.transfer import transfer_weights
 from evodevo.multitask.search.versions import Rules, singlepath_rules
-from evodevo.multitask.settings import JOINT, AgentSettings, JointTask
+from evodevo.multitask.settings import JOINT, TASK_HEAD, AgentSettings, JointTask
 from evodevo.settings import Settings, validate
 from evodevo.storage.systems.base import AgentRow
 

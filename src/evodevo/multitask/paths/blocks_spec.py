@@ -27,8 +27,6 @@ EMBEDDING, CLASS_TOKEN, POSITIONS, NORM, HEAD = "embedding", "cls", "posembed_in
 BLOCK = "encoderblock_"
 ADAPTER = "adapter_"
 """Prefix of the roles of adapters, each of which follows the block of its number."""
-TASK_HEAD = "head_"
-"""Prefix of the roles of heads of a root that several tasks train together, each with the number of its task."""
 _NUMBERED = re.compile(rf"{BLOCK}(?:0|[1-9][0-9]{{0,3}})", re.ASCII)
 
 

@@ -13,10 +13,10 @@ from functools import cached_property
 from evodevo.errors import NotFoundError, UsageError, quoted_list
 from evodevo.multitask.agent import PublishedPath
 from evodevo.multitask.diagrams.system.frame import Joined, OfferedPath, PartMark, Stream, SystemFrame
-from evodevo.multitask.paths.blocks_spec import TASK_HEAD
 from evodevo.multitask.paths.multipath_spec import ROUTER, connector
 from evodevo.multitask.recorded import ACCURACY, TEST, value_of, weights_of
 from evodevo.multitask.schedule import is_root
+from evodevo.multitask.settings import TASK_HEAD
 from evodevo.multitask.system import System
 from evodevo.storage.base import EvaluationRow
 from evodevo.storage.systems.base import AgentRow, ComponentRow, Publication, path_id
