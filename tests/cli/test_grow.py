@@ -62,7 +62,7 @@ def test_from_the_command_to_the_page(begin: list[str], tmp_path: Path, capsys: 
     where = ["--store", str(tmp_path / "runs")]
     assert run([*begin, "--strategist", "random", "--budget", "16steps"]) == ExitCode.SUCCESS
     seen = capsys.readouterr()
-    assert "2 trainings, expected" in seen.err.splitlines()[1], "the total time is said first"
+    assert "2 trainings, duration not measured" in seen.err.splitlines()[1], "16 steps are too few to measure four"
     assert "event 1: " in seen.err
     _, head, *rows, verdict = seen.out.splitlines()
     assert head.split("  ")[0] == "arm"
