@@ -47,10 +47,11 @@ def test_what_would_take_more_than_a_twentieth_of_the_steps_is_not_measured(monk
         trainings = [h_model(seed=seed, training={"budget": {"steps": steps}}) for seed in range(arms)]
         assert foreseen(problem(), *trainings).expected_seconds is None
         assert measured == wanted, "arms that differ in their seed alone are measured once"
-    # A number of steps that is not known may be large.
-    unknown = [h_model(training={"budget": {"seconds": 9.0}}), transformer(training={"budget": {"steps": 1}})]
-    foreseen(problem(), *unknown)
-    assert measured == [1, 2]
+    # Whether a budget of time or FLOPs holds a step follows from the pace alone, however few steps are allowed beside.
+    for budget in ({"seconds": 9.0}, {"steps": 1, "flops": 1e6}):
+        measured.clear()
+        foreseen(problem(), h_model(training={"budget": budget}), transformer(training={"budget": {"steps": 1}}))
+        assert measured == [2]
 
 
 def test_seconds_are_turned_into_samples(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -133,6 +133,12 @@ def test_a_joint_root_is_a_trained_copy_of_another_root_and_a_head_for_each_task
         assert (facts["steps"], facts["samples"]) == (12, 12 * 32)
 
 
+def head_of(root: Any, number: int) -> str:
+    """The head that a joint root keeps for the task of a number."""
+    (head,) = [part.id for part in root.components if part.role == f"{TASK_HEAD}{number}"]
+    return str(head)
+
+
 def blocks_of(root: Any) -> set[str]:
     """Components of a joint root that its tasks may share."""
     return {part.id for part in root.components if part.role != NORM and not part.role.startswith(TASK_HEAD)}
@@ -148,10 +154,8 @@ def test_an_agent_s_first_child_is_the_root_and_its_head_and_trains_nothing(join
         assert result is not None
         path = {part.role: part.id for part in root.components if not part.role.startswith(TASK_HEAD)}
         for number, name in enumerate(TASKS):
-            head = root.component(f"{TASK_HEAD}{number}")
-            assert head is not None
             own = found[f"ConvTiny~{name}"]
-            assert {part.role: part.id for part in own.components} == {**path, HEAD: head.id}
+            assert {part.role: part.id for part in own.components} == {**path, HEAD: head_of(root, number)}
             child = store.individuals(system.agent(own.path.agent).id)[0]
             assert not any(part["train"] for part in child.details["parts"])
             answered = deciding(store.systems.evaluations_of([child.id])[child.id])
@@ -170,7 +174,7 @@ def test_its_second_child_trains_copies_of_all_of_it_head_included(tmp_path: Pat
             _, child = store.individuals(system.agent(f"ConvTiny~{name}").id)
             assert {(part["how"], part["train"]) for part in child.details["parts"]} == {("clone", True)}
             sources = {part["role"]: part["source"] for part in child.details["parts"]}
-            assert sources[HEAD] == root.component(f"{TASK_HEAD}{number}").id  # type: ignore[union-attr]
+            assert sources[HEAD] == head_of(root, number)
 
 
 def test_further_shared_children_train_its_norm_and_its_head(tmp_path: Path) -> None:
@@ -429,6 +433,32 @@ def test_a_budget_has_half_for_it_and_so_many_steps_for_each_task(tmp_path: Path
         assert planned(f"{shortest}steps")[JOINED] == 2 * FEWEST
         with pytest.raises(UsageError, match=f"the shortest one is {shortest}steps"):
             planned(f"{shortest - 1}steps")
+
+
+def test_agents_that_combine_paths_train_all_their_children_and_read_the_root_and_what_begins_as_it(
+    tmp_path: Path,
+) -> None:
+    create_system("zoo", kind="ConvTiny", overrides=SETTINGS, **folders(tmp_path))
+    for name, question in TASKS.items():
+        add_task("zoo", name, multi=True, **question, **folders(tmp_path))
+    add_root("zoo", root=JOINT, kind="ConvTiny", overrides={"training": {"steps": 4}}, **folders(tmp_path))
+    with Store.open(tmp_path / "runs") as store:
+        system = System.open(store, "zoo")
+        every = system.agents()
+        agents = [agent for agent in every if not is_root(agent)]
+        course = course_of(store, system.row.id, every, agents, "20000steps", 1)
+        spending = Spending(
+            store, system.row.id, every, agents, read_budget("20000steps"), course, pace={}, workers=1,
+            clock=lambda: 0.0,
+        )  # fmt: skip
+        found = {name: one.untrained for name, _, one in spending.schedule()}
+        assert found == {JOINED: 0} | {agent.name: int(agent.kind == "ConvTiny") for agent in agents}
+    ran(tmp_path)
+    found_paths = offers(tmp_path)
+    for name in TASKS:
+        inside = found_paths[f"MultiConvTiny~{name}"].path.paths
+        assert inside[0].agent == f"ConvTiny~{name}"
+        assert len(inside) > 1
 
 
 def test_a_copy_of_a_system_has_it_too(joined: Path) -> None:

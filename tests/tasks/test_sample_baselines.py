@@ -48,7 +48,7 @@ def test_bags_of_words_count_only_real_tokens() -> None:
 
 
 def test_counts_of_words_are_fitted_as_sparse_features_and_answer_as_scikit_learn_does() -> None:
-    tokens = RNG.integers(0, 200, (500, 5))
+    tokens = np.random.default_rng(1).integers(0, 200, (500, 5))
     counts, classes = word_counts(tokens, None, 200), (tokens[:, 0] < 100).astype(np.int64)
     train, held = slice(0, 400), slice(400, 500)
     # As many iterations as it needs, so that both arrive at the same minimum.
@@ -72,7 +72,7 @@ def test_one_fit_judges_all_splits_and_other_features_or_targets_have_their_own(
 
     monkeypatch.setattr(sample_baselines, "_fitted", counted)
     monkeypatch.setattr(sample_baselines, "_kept", type(sample_baselines._kept)())
-    features = RNG.normal(size=(300, 3)).astype(np.float32)
+    features = np.random.default_rng(2).normal(size=(300, 3)).astype(np.float32)
     classes = (features[:, 0] > 0).astype(np.int64)
     train = features[:100], classes[:100]
     first = logistic(*train, features[100:200], classes[100:200])
@@ -85,8 +85,8 @@ def test_one_fit_judges_all_splits_and_other_features_or_targets_have_their_own(
     logistic(features[:100], 1 - classes[:100], features[200:], classes[200:])
     logistic(features[:100].reshape(50, 6), classes[:50], features[200:].reshape(50, 6), classes[200:250])
     assert len(fits) == 4
-    for count in range(40):
-        logistic(*train, features[100:], classes[100:]) if count % 2 else logistic(
-            features[:60] + count, classes[:60], features[100:], classes[100:]
-        )
-    assert len(sample_baselines._kept) <= sample_baselines._MOST_KEPT
+    for count in range(sample_baselines._MOST_KEPT):
+        logistic(features[:60] + count, classes[:60], features[100:], classes[100:])
+        logistic(*train, features[100:], classes[100:])
+    assert len(fits) == 4 + sample_baselines._MOST_KEPT, "what is used again is kept longest"
+    assert len(sample_baselines._kept) == sample_baselines._MOST_KEPT

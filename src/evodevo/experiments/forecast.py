@@ -88,10 +88,12 @@ def forecast(arms: Sequence[Trial], problem: NetworkProblem, executor: Executor,
 
 
 def _pays(kinds: Mapping[str, Trial], arms: Sequence[Trial], problem: NetworkProblem) -> bool:
-    """Whether the trainings are long beside the steps that are measured; True where a number of steps is not known."""
-    steps = [problem.steps(arm) for arm in arms]
-    known = [one for one in steps if one is not None]
-    return len(known) < len(steps) or PACED_STEPS * len(kinds) <= LARGEST_SHARE * sum(known)
+    """Whether the trainings are long beside the steps that are measured; True where a budget is one of time or FLOPs,
+    since its check needs the pace."""
+    budgets = [training_settings(problem.settings, arm).budget for arm in arms]
+    if any(one.seconds is not None or one.flops is not None for one in budgets):
+        return True
+    return PACED_STEPS * len(kinds) <= LARGEST_SHARE * sum(problem.steps(arm) or 0 for arm in arms)
 
 
 def _of_budgets(arms: Sequence[Trial], problem: NetworkProblem, executor: Executor) -> float | None:

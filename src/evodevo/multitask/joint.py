@@ -1,7 +1,7 @@
 """A root that several tasks train together: one path, a head for each task, and a step of one task after the other.
 
 Hard parameter sharing (Caruana 1997, Multitask Learning). The path begins with the weights of another root. The heads
-are components of the root beside those of its path, and agents of the tasks begin with copies of them.
+are components of the root beside those of its path; an agent's first child shares that of its task, later ones copy it.
 """
 
 from __future__ import annotations

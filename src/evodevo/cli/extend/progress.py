@@ -118,7 +118,7 @@ class AgentsProgress:
                 progress.best = facts["quality"]
             progress.cycle, progress.finished = None, 0
             if progress.root:
-                self._begun = self._clock()
+                self._begun, self._finished = self._clock(), 0
 
     @property
     def done(self) -> int:

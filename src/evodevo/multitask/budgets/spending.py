@@ -287,10 +287,11 @@ class Spending:
 
     def _begin_differently(self, agent: AgentRow, before: Past) -> tuple[int, int]:
         """Children of a cycle that are each to be tried, and how many of them make no step: of an agent's first cycle,
-        where a joint root has learned the task, that which shares it and those that train copies."""
+        where a joint root of its class has learned the task, that which shares it and those that train copies."""
         settings = agent_settings(agent)
         assert settings.cycle is not None, "recorded with the agent"
-        learned = any(has_learned(root, settings.task_key) for root in self._every if is_joint(root))
+        joint = [root for root in self._every if is_joint(root) and root.kind == agent.kind]
+        learned = any(has_learned(root, settings.task_key) for root in joint)
         if before.finished(agent) or not learned:
             return 1, 0
         child = settings.cycle.child
