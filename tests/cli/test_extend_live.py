@@ -88,12 +88,17 @@ def test_the_time_that_a_root_takes_is_no_pace_of_children() -> None:
     standing.handle("cycle", {"agent": "A~root_model~joint", "cycle": 0})
     now = 600.0
     standing.handle("child", {"agent": "A~root_model~joint", "fate": "kept", "quality": 0.9, "reason": None})
+    assert standing.seconds_left is None, "its line is written before it publishes"
     standing.handle("published", {"agent": "A~root_model~joint", "individual": "x", "quality": 0.9})
     assert (standing.done, standing.seconds_left) == (1, None)
     standing.handle("cycle", {"agent": "A~b", "cycle": 0})
     now = 610.0
     standing.handle("child", {"agent": "A~b", "fate": "kept", "quality": 0.5, "reason": None})
     assert standing.seconds_left == pytest.approx(30.0)
+    standing.agents["A~root_model~two"] = AgentProgress("A~root_model~two", 1, 1, root=True)
+    standing.handle("published", {"agent": "A~root_model~two", "individual": "y", "quality": None})
+    now = 620.0
+    assert standing.seconds_left is None, "nothing was done since the last root"
     standing.agents.pop("A~b")
     assert standing.seconds_left == 0
 

@@ -20,6 +20,7 @@ from evodevo.errors import NotFoundError, UsageError
 from evodevo.execution.serial import SerialExecutor
 from evodevo.experiments.paired import holm, paired_p
 from evodevo.multitask.comparison.compared import courses_of
+from evodevo.multitask.comparison.joint import joint_root
 from evodevo.multitask.comparison.results import RecipeResult
 from evodevo.multitask.comparison.runner import run_recipe
 from evodevo.multitask.comparison.systems import RecipeSession, Spent
@@ -238,7 +239,16 @@ JOINED = {"study": {**SMALL["study"], "cycles": 2}, "compared": {"arms": ["fine_
 
 
 @pytest.mark.slow
-def test_a_root_that_all_tasks_train_takes_the_place_of_half_of_the_cycles(tmp_path: Path) -> None:
+def test_a_root_that_all_tasks_train_takes_the_place_of_half_of_the_cycles(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of_root: list[int] = []
+
+    def noted(course: Any, system: Any, tasks: Any, samples: int) -> None:
+        of_root.append(samples)
+        joint_root(course, system, tasks, samples)
+
+    monkeypatch.setattr("evodevo.multitask.comparison.characters.joint_root", noted)
     sessions: list[RecipeSession] = []
     plans: list[dict[str, Any]] = []
     children = 0
@@ -254,6 +264,7 @@ def test_a_root_that_all_tasks_train_takes_the_place_of_half_of_the_cycles(tmp_p
     while (result := characters(tmp_path, more=JOINED, listener=hear, on_start=sessions.append)).state != "finished":
         stops += 1
     assert stops == 2
+    assert set(of_root) == {result.document["planned_samples"]}, "its half, and that of children that train nothing"
     arms = {one["arm"]: one for one in result.document["arms"]}
     # Ten looks at least, so that a root of so few samples has steps of its own beyond its half.
     rounded = 10 * 64
