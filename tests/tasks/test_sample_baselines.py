@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.sparse import csr_matrix
+from scipy.sparse import csr_matrix, issparse
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score
 
@@ -56,6 +56,8 @@ def test_counts_of_words_are_fitted_as_sparse_features_and_answer_as_scikit_lear
     assert dense.n_iter_ < 100
     expected = float((dense.predict(counts[held]) == classes[held]).mean())
     assert logistic(counts[train], classes[train], counts[held], classes[held]) == pytest.approx(expected)
+    assert issparse(sample_baselines._fewest_bytes(counts))
+    assert not issparse(sample_baselines._fewest_bytes(np.abs(counts) + 1))
     sparse = csr_matrix(counts)
     assert logistic(sparse[train], classes[train], sparse[held], classes[held]) == pytest.approx(expected)
 
