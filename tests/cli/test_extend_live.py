@@ -7,14 +7,16 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from evodevo.cli.extend import live
 from evodevo.cli.extend.live import AgentsEventView, AgentsLiveView, AgentsView
 from evodevo.cli.extend.progress import AgentProgress, AgentsProgress
-from evodevo.multitask.run.run import Session, run_system
+from evodevo.cli.extend.recipe import RecipeView
+from evodevo.multitask.run.run import PlannedCycles, Session, run_system
 from evodevo.storage import Store
 from evodevo.testing.multitask.paths import PathTrainer, executor_of, new_system
 
@@ -101,6 +103,39 @@ def test_the_time_that_a_root_takes_is_no_pace_of_children() -> None:
     assert standing.seconds_left is None, "nothing was done since the last root"
     standing.agents.pop("A~b")
     assert standing.seconds_left == 0
+
+
+def test_the_time_of_a_recipe_follows_the_samples_that_its_children_saw() -> None:
+    now = 0.0
+    view = RecipeView(clock=lambda: now)
+    view.handle("plan", {"children": 4, "samples": 9_000, "words": "4 children"})
+    assert view.time_left == "time left –"
+    child = {"agent": "A~b", "fate": "kept", "quality": 0.5, "reason": None}
+    now = 60.0
+    view.handle("child", child | {"samples": 6_000})  # a root
+    assert view.time_left == "time left 30 s"
+    view.handle("child", child | {"samples": 0})  # a joint root as it is
+    view.handle("child", child | {"samples": None, "fate": "failed", "reason": "diverged"})
+    assert view.time_left == "time left 30 s"
+    now = 80.0
+    view.handle("child", child | {"samples": 2_000})
+    assert view.time_left == "time left 0.0 s", "a child that failed sees no more"
+
+
+@pytest.mark.parametrize(
+    ("children", "untrained", "words"),
+    [
+        (1, 0, "A~b: 1 child of 500 steps"),
+        (2, 0, "A~b: 2 children of 500 steps"),
+        (1, 1, "A~b: the joint root as it is, without a step"),
+        (2, 1, "A~b: 2 children of 500 steps, of which the first is the joint root as it is, without a step"),
+        (4, 2, "A~b: 4 children of 500 steps, of which the first 2 are the joint root as it is, without a step"),
+    ],
+)
+def test_the_schedule_of_a_budget_counts_children_that_make_no_step(children: int, untrained: int, words: str) -> None:
+    planned = (PlannedCycles("A~b", 1, children, 500, 500, None, untrained),)
+    session = SimpleNamespace(budget="5000steps", planned=planned)
+    assert live.schedule(cast(Session, session))[1].strip() == words
 
 
 @pytest.mark.slow

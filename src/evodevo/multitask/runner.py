@@ -230,7 +230,9 @@ class AgentRunner:
             recorder = self._recorders[cycle.agent.id]
             child = cycle.tell(event.ticket, recorder.judged(event.ticket, event.outcome))
             assert child.result is not None, "recorded"
-            facts = {"agent": cycle.agent.name, "individual": child.id, "fate": child.result.extra["fate"]}
+            story = child.result.extra
+            facts = {"agent": cycle.agent.name, "individual": child.id, "fate": story["fate"]}
+            facts["samples"] = (story.get("answer") or {}).get("samples")
             quality = value_of(child.result, QUALITY)
             self._listener("child", {**facts, "quality": quality, "reason": child.result.reason})
             if not cycle.waiting and not cycle.done:

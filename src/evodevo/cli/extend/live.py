@@ -173,12 +173,22 @@ def schedule(session: Session) -> list[str]:
         return []
     lines = [f"budget {session.budget}, shared over all cycles; what one leaves goes to later ones:"]
     for row in session.planned:
-        children = "1 child" if row.children == 1 else f"{row.children} children"
         cycles = "" if row.cycles == 1 else f"{row.cycles} cycles, each of "
         steps = f"{row.steps:,} steps" if row.steps == row.most_steps else f"{row.steps:,} to {row.most_steps:,} steps"
         span = "" if row.seconds is None else f", about {duration(row.seconds)} a cycle at most"
-        lines.append(f"  {row.agent}: {cycles}{children} of {steps}{span}")
+        lines.append(f"  {row.agent}: {cycles}{_children(row.children, steps, row.untrained)}{span}")
     return lines
+
+
+def _children(count: int, steps: str, untrained: int) -> str:
+    """Number and steps of the children of a cycle as text."""
+    if untrained >= count:
+        return "the joint root as it is, without a step"
+    children = "1 child" if count == 1 else f"{count} children"
+    first = "the first is" if untrained == 1 else f"the first {untrained} are"
+    return f"{children} of {steps}" + (
+        f", of which {first} the joint root as it is, without a step" if untrained else ""
+    )
 
 
 def outcome(facts: dict[str, Any]) -> str:

@@ -113,6 +113,7 @@ class RecipeView(Shown):
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.session: RecipeSession | None = None
         self.wanted = self.done = 0
+        self.planned = self.seen = 0
         self.place = "preparation"
         self._clock = clock
         self._begun = clock()
@@ -125,9 +126,11 @@ class RecipeView(Shown):
     def handle(self, kind: str, facts: dict[str, Any]) -> None:
         """Handle one message of the listener."""
         if kind == "plan":
-            self.wanted, self.done, self._begun = int(facts["children"]), 0, self._clock()
+            self.wanted, self.planned = int(facts["children"]), int(facts["samples"])
+            self.done, self.seen, self._begun = 0, 0, self._clock()
         elif kind == "child":
             self.done += 1
+            self.seen += facts["samples"] or 0
         elif kind in ("arm", "variant"):
             self.place = f"{kind} {facts[kind]}, seed {facts['seed']}"
         self.show(kind, facts)
@@ -143,9 +146,10 @@ class RecipeView(Shown):
 
     @property
     def time_left(self) -> str:
-        """Estimate of the time left, at the pace so far."""
-        left = max(0, self.wanted - self.done)
-        seconds = left * (self._clock() - self._begun) / self.done if self.done and self.wanted else None
+        """Estimate of the time left at the pace of samples so far, not of children, of which a root sees as many
+        samples as several and a joint root as it is none."""
+        left = max(0, self.planned - self.seen) if self.done < self.wanted else 0
+        seconds = left * (self._clock() - self._begun) / self.seen if self.seen else None
         return f"time left {duration(seconds)}"
 
 

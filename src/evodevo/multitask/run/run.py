@@ -54,6 +54,7 @@ class PlannedCycles:
         steps: number of steps of a child.
         most_steps: number of steps of a child at most, where its validation is not flat before.
         seconds: forecast of the wall time of a cycle, at most; None where the budget counts steps.
+        untrained: number of children of the first of these cycles that are a joint root as it is, and make no step.
     """
 
     agent: str
@@ -62,6 +63,7 @@ class PlannedCycles:
     steps: int
     most_steps: int
     seconds: float | None
+    untrained: int = 0
 
 
 @dataclass
@@ -340,7 +342,7 @@ def _spending(
         coming = spending.schedule()
     session.cycles, session.budget = course.target, given
     session.planned = tuple(
-        PlannedCycles(name, count, one.children, one.steps, one.most_steps, spending.seconds(name, one))
+        PlannedCycles(name, count, one.children, one.steps, one.most_steps, spending.seconds(name, one), one.untrained)
         for name, count, one in coming
     )
     return spending
