@@ -13,6 +13,7 @@ rows*, a choice that favours the rivals; the interval is that of the paired diff
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import re
 import time
@@ -25,6 +26,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from PIL import Image
 from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.feature_extraction.text import TfidfVectorizer
@@ -40,6 +42,8 @@ from evodevo.tasks.table import tables
 from measuring import surroundings
 
 Rows = tuple[dict[str, Any], NDArray[np.str_]]
+IMAGES = ("fashion_mnist", "mnist10k", "cmaterdb_bangla", "cmaterdb_devanagari", "notmnist10k", "cifar10_jpg")
+"""Sets of images; the package's root has learned the first two, and relatives of notmnist10k."""
 FOLDS = 5
 BATCH = 64
 WORDS = 128
@@ -67,13 +71,20 @@ def texts(folder: Path, rows: int, seed: int) -> tuple[Rows, Rows]:
 
 def images(folder: Path, rows: int, seed: int) -> tuple[Rows, Rows]:
     """Images and labels; of the training rows a random part, at most 3,000 test rows."""
-    train, test = (np.load(folder / f"{part}.npz") for part in ("train", "test"))
-    chosen = np.random.default_rng(seed).permutation(len(train["x"]))[:rows]
-    judged = np.random.default_rng(0).permutation(len(test["x"]))[:3_000]
-    return ({"image": train["x"][chosen]}, train["y"][chosen].astype(str)), (
-        {"image": test["x"][judged]},
-        test["y"][judged].astype(str),
-    )
+
+    def part(name: str, chance: int, most: int) -> Rows:
+        stored = np.load(folder / f"{name}.npz")
+        chosen = np.random.default_rng(chance).permutation(len(stored["y"]))[:most]
+        pixels = stored["x"][chosen] if "x" in stored else _decoded(stored["jpg"], stored["offset"], chosen)
+        return {"image": pixels}, stored["y"][chosen].astype(str)
+
+    return part("train", seed, rows), part("test", 0, 3_000)
+
+
+def _decoded(data: NDArray[np.uint8], offsets: NDArray[np.int64], places: NDArray[np.int64]) -> NDArray[np.uint8]:
+    """Pixels of some of the JPEG files that lie one after the other."""
+    found = [io.BytesIO(data[offsets[place] : offsets[place + 1]].tobytes()) for place in places]
+    return np.stack([np.asarray(Image.open(file)) for file in found])
 
 
 def questions(folder: Path, rows: int, seed: int) -> tuple[Rows, Rows]:
@@ -88,19 +99,19 @@ def questions(folder: Path, rows: int, seed: int) -> tuple[Rows, Rows]:
     return part("train", seed, rows), part("test", 0, 3_000)
 
 
-def sets(data: Path | None, seed: int) -> dict[str, Callable[[], tuple[Rows, Rows]]]:
-    """Name of a set -> its training and test rows."""
+def sets(data: Path | None, seed: int, count: int) -> dict[str, Callable[[], tuple[Rows, Rows]]]:
+    """Name of a set -> its training and test rows; of training rows at most so many where ``data`` has the set."""
     cancer, digits = load_breast_cancer(), load_digits()
     found: dict[str, Callable[[], tuple[Rows, Rows]]] = {
         "breast_cancer": lambda: halves(cancer.data, cancer.target, "value", seed),
         "digits": lambda: halves((digits.images * 15).astype(np.uint8), digits.target, "image", seed),
     }
     if data is not None:
-        for name, rows in (("trec", 2_000), ("sst2", 2_000), ("mr", 2_000), ("r8", 2_000)):
-            found[name] = partial(texts, data / name, rows, seed)
-        for name in ("fashion_mnist", "mnist10k", "cmaterdb_bangla"):
-            found[name] = partial(images, data / name, 2_000, seed)
-        found["easy_vqa"] = partial(questions, data / "easy_vqa", 2_000, seed)
+        for name in ("trec", "sst2", "mr", "r8"):
+            found[name] = partial(texts, data / name, count, seed)
+        for name in IMAGES:
+            found[name] = partial(images, data / name, count, seed)
+        found["easy_vqa"] = partial(questions, data / "easy_vqa", count, seed)
     return found
 
 
@@ -248,12 +259,20 @@ class PlainNetwork(nn.Module):
         return logits
 
 
-def measured(train: Rows, test: Rows, seconds: float, seed: int) -> dict[str, Any]:
-    """One set: accuracy of all, and the paired difference of ``fit`` to the best rival on the test rows."""
-    others = rivals(train, test, seconds)
-    began = time.monotonic()
-    model = evodevo.fit({**train[0], "label": train[1]}, "label", time_limit=seconds, seed=seed)
-    spent = time.monotonic() - began
+def measured(train: Rows, test: Rows, seconds: float, seed: int, *, without_root: bool) -> dict[str, Any]:
+    """One set: accuracy of all, and the paired difference of ``fit`` to the best rival on the test rows.
+
+    Args:
+        train, test: The rows.
+        seconds: Time of each fit.
+        seed: Seed of the fits.
+        without_root: Whether ``fit`` without the package's root is the rival, and the only one.
+    """
+    others = {} if without_root else rivals(train, test, seconds)
+    if without_root:
+        plain, spent = _fitted(train, seconds, seed, towers=())
+        others[f"fit without the root ({plain.name})"] = np.asarray(plain.predict(test[0])), spent
+    model, spent = _fitted(train, seconds, seed)
     ours = np.asarray(model.predict(test[0]))
     accuracies = {name: float((answers == test[1]).mean()) for name, (answers, _) in others.items()}
     best = max(accuracies, key=lambda name: accuracies[name])
@@ -273,22 +292,31 @@ def measured(train: Rows, test: Rows, seconds: float, seed: int) -> dict[str, An
     }
 
 
+def _fitted(train: Rows, seconds: float, seed: int, **more: Any) -> tuple[evodevo.FittedModel, float]:
+    """A fit, and the seconds that it took."""
+    began = time.monotonic()
+    model = evodevo.fit({**train[0], "label": train[1]}, "label", time_limit=seconds, seed=seed, **more)
+    return model, time.monotonic() - began
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--data", type=Path, default=None, help="folder of data sets; scikit-learn's own if left out")
     parser.add_argument("--seconds", type=float, default=60.0, help="time of each fit")
     parser.add_argument("--sets", nargs="+", default=None, help="names; all that there are if left out")
     parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--rows", type=int, default=2_000, help="training rows of each set of the folder")
+    parser.add_argument("--without-root", action="store_true", help="compare with fit without the package's root alone")
     parser.add_argument("--json", type=Path, required=True, help="file of the results; what is in it is not repeated")
     options = parser.parse_args()
     results: dict[str, Any] = json.loads(options.json.read_text()) if options.json.exists() else {}
     results["machine"] = surroundings()
     for seed in range(options.seeds):
-        every = sets(options.data, seed)
+        every = sets(options.data, seed, options.rows)
         for name in options.sets or every:
-            key = f"{name}/{seed}/{options.seconds:g}"
+            key = f"{name}/{seed}/{options.seconds:g}/{options.rows}"
             if key not in results:
-                results[key] = measured(*every[name](), options.seconds, seed)
+                results[key] = measured(*every[name](), options.seconds, seed, without_root=options.without_root)
                 options.json.write_text(json.dumps(results, indent=1))
             row = results[key]
             value, low, high = row["difference"]

@@ -10,9 +10,14 @@ import typer
 
 from evodevo.cli import output
 from evodevo.cli.options import Json
+from evodevo.errors import UsageError
 
 if TYPE_CHECKING:
     from evodevo.estimators.automatic.leaderboard import Leaderboard
+
+
+NO_TOWER = "none"
+"""Word of ``--tower`` for no tower at all."""
 
 
 class TargetKind(StrEnum):
@@ -78,7 +83,8 @@ def fit(
         typer.Option(
             metavar="MODEL",
             help="Pretrained text or vision model on this machine, a folder or a name in the Hugging Face cache, whose "
-            "features linear models read.",
+            "features linear models read; or none.  [default: builtin:characters, in the package, where there are "
+            "images]",
         ),
     ] = None,
     image_size: Annotated[
@@ -115,7 +121,7 @@ def fit(
             group=group,
             ignore=tuple(ignore or ()),
             networks=networks,
-            towers=tuple(tower or ()),
+            towers=_towers(tower),
             image_size=image_size,
             seed=seed,
             to=to,
@@ -135,6 +141,15 @@ def fit(
         output.words(f"written to {to}; predictions: evodevo predict {to} --data FILE")
     if source is not None:
         output.words(f"written to {source}, and verified; predictions: python {source}/predict.py FILE.csv")
+
+
+def _towers(given: list[str] | None) -> tuple[str, ...] | None:
+    """Towers as ``evodevo.fit`` takes them."""
+    if given and NO_TOWER in given:
+        if len(given) > 1:
+            raise UsageError(f"--tower {NO_TOWER} is given beside another one; leave one of them out.")
+        return ()
+    return tuple(given) if given else None
 
 
 def _show(board: Leaderboard) -> None:

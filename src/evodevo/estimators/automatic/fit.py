@@ -18,6 +18,7 @@ from evodevo.errors import DataError, UsageError, quoted_list
 from evodevo.estimators.automatic import ensemble, keeping
 from evodevo.estimators.automatic.candidates.base import LabelledSamples, Limit, ProbabilityModel
 from evodevo.estimators.automatic.candidates.mean import MeanPredictor
+from evodevo.estimators.automatic.features.package_root import USUAL, RootReading
 from evodevo.estimators.automatic.features.towers import TowerReading
 from evodevo.estimators.automatic.leaderboard import Row
 from evodevo.estimators.automatic.model import PROBES, FittedModel
@@ -34,6 +35,7 @@ from evodevo.estimators.automatic.splits import (
 from evodevo.estimators.automatic.unfinished.begun import BegunFit
 from evodevo.estimators.automatic.unfinished.folder import opened
 from evodevo.estimators.automatic.unfinished.record import FitRecord
+from evodevo.multitask.roots.files import BUILTIN
 from evodevo.tasks.rows import sources
 from evodevo.tasks.rows.columns import number
 from evodevo.tasks.rows.samples import LARGEST_SIDE, RowReading, Samples
@@ -76,7 +78,7 @@ def fit(
     group: str | None = None,
     ignore: Sequence[str] = (),
     networks: bool = True,
-    towers: str | Path | Sequence[str | Path] = (),
+    towers: str | Path | Sequence[str | Path] | None = None,
     image_size: int = LARGEST_SIDE,
     seed: int = 0,
     to: str | Path | None = None,
@@ -106,9 +108,10 @@ def fit(
         ignore: Columns that are no inputs.
         networks: Whether networks take part.
         towers: Pretrained text and vision models on this machine: folders of ``save_pretrained``, or names in the local
-            Hugging Face cache. Linear models on their features of the texts or images take part, where the plain
-            models' time is enough to read all samples; the towers do not learn. A model that reads through a tower
-            needs its files as long as it is used.
+            Hugging Face cache, or ``builtin:characters``, the root of the package. None is that root where the data
+            have images, and no tower where they have none; ``()`` is no tower. Linear models on their features of the
+            texts or images take part, where the plain models' time is enough to read all samples; the towers do not
+            learn. A model that reads through a tower of the user needs its files as long as it is used.
         image_size: Largest height and width of an image in pixels, 1 to 1,024; larger ones are made smaller. Networks
             take longer with larger images.
         seed: Seed of splits, weights and order. The clock decides as well how long networks are trained, so that two
@@ -156,6 +159,8 @@ def fit(
     reading = RowReading.of(taken, targets.columns, ignore=ignored, image_size=image_size)
     samples, answers = reading.read(taken), answers[labelled]
     groups = None if group is None else taken.cells[group]
+    if towers is None:
+        towers = (USUAL,) if samples.images else ()
     read = _towers((towers,) if isinstance(towers, (str, Path)) else tuple(towers), samples)
     lesson = LabelledSamples(samples, answers, targets.kind, len(targets.names), reading.levels, seed, read)
     below = EVERY_FOLD_OF_IMAGES_BELOW if samples.images else EVERY_FOLD_BELOW
@@ -171,7 +176,7 @@ def fit(
         "networks": networks,
         "seed": seed,
         **({"image_size": image_size} if image_size != LARGEST_SIDE else {}),
-        **({"towers": [{**tower.beside, "weights": tower.digest} for tower in read.values()]} if read else {}),
+        **({"towers": [tower.identity for tower in read.values()]} if read else {}),
     }
 
     def begun() -> BegunFit:
@@ -267,11 +272,13 @@ def _about(
     }
 
 
-def _towers(paths: Sequence[str | Path], samples: Samples) -> dict[str, TowerReading]:
+def _towers(paths: Sequence[str | Path], samples: Samples) -> dict[str, TowerReading | RootReading]:
     """The towers by the names of their folders, or by their whole paths where two folders have one name."""
-    found = [TowerReading.of(path, samples) for path in dict.fromkeys(map(str, paths))]
+    words = dict.fromkeys(map(str, paths))
+    roots = {word: RootReading.of(word, samples) for word in words if word.startswith(BUILTIN)}
+    found = [TowerReading.of(path, samples) for path in words if path not in roots]
     names = [tower.name for tower in found]
-    return {tower.name if names.count(tower.name) == 1 else tower.path: tower for tower in found}
+    return {**roots, **{tower.name if names.count(tower.name) == 1 else tower.path: tower for tower in found}}
 
 
 def _check_columns(rows: Rows, names: Sequence[str]) -> None:

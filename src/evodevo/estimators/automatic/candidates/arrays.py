@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from evodevo import canonical
 from evodevo.errors import DataError, UsageError
 from evodevo.estimators.automatic.candidates.base import Arrays
 
@@ -25,24 +28,47 @@ def taken(arrays: Arrays, name: str, axes: int, *, whole: bool = False) -> NDArr
     return np.ascontiguousarray(array, np.float64)
 
 
+SAME, LEAST_SHARED = "same", 1024
+"""Entry of a file's metadata: name -> name of an equal array, JSON; and bytes from which arrays are stored once."""
+
+
 def to_safetensors(arrays: Arrays) -> bytes:
-    """Arrays as the bytes of a safetensors file."""
+    """Arrays as the bytes of a safetensors file, large ones that are equal once: models of one tower share it."""
     from safetensors.numpy import save
 
-    # Not ascontiguousarray, which gives a single number an axis.
-    return bytes(save({name: np.asarray(array, order="C") for name, array in arrays.items()}))
+    stored: dict[str, NDArray[Any]] = {}
+    first: dict[tuple[str, tuple[int, ...], bytes], str] = {}
+    same: dict[str, str] = {}
+    for name, array in arrays.items():
+        plain = np.asarray(array, order="C")  # not ascontiguousarray, which gives a single number an axis
+        if plain.nbytes >= LEAST_SHARED:
+            key = plain.dtype.str, plain.shape, hashlib.sha256(plain.tobytes()).digest()
+            if first.setdefault(key, name) != name:
+                same[name] = first[key]
+                continue
+        stored[name] = plain
+    return bytes(save(stored, {SAME: canonical.dumps(same)} if same else None))
 
 
 def from_safetensors(data: bytes, what: str) -> dict[str, NDArray[Any]]:
     """The arrays in the bytes of a safetensors file.
 
     Raises:
-        DataError: It is none; the message begins with ``what``.
+        DataError: It is none, or names arrays that it does not have; the message begins with ``what``.
     """
     from safetensors import SafetensorError
     from safetensors.numpy import load
 
     try:
-        return dict(load(data))
+        arrays = dict(load(data))
     except SafetensorError as error:
         raise DataError(f"{what} is no readable safetensors file: {error}") from None
+    header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+    same = canonical.loads(header.get("__metadata__", {}).get(SAME, "{}"), what=what)
+    if (
+        not isinstance(same, dict)
+        or not all(isinstance(one, str) and one in arrays for one in same.values())
+        or same.keys() & arrays.keys()
+    ):
+        raise DataError(f"{what} names arrays that it does not have, or has.")
+    return arrays | {name: arrays[one] for name, one in same.items()}

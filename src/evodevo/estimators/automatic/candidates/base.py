@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from evodevo.estimators.automatic.features.package_root import RootReading
 from evodevo.estimators.automatic.features.towers import TowerReading
 from evodevo.objectives.probabilities import sigmoid, softmax
 from evodevo.registry import Registry, table
@@ -54,7 +55,7 @@ class LabelledSamples:
         classes: C.
         levels: Number of codes of each category.
         seed: Seed of everything that is drawn.
-        towers: Pretrained towers that the user names, each with its name in the leaderboard.
+        towers: Pretrained towers, each with its name in the leaderboard.
     """
 
     samples: Samples
@@ -63,7 +64,7 @@ class LabelledSamples:
     classes: int
     levels: tuple[int, ...]
     seed: int
-    towers: Mapping[str, TowerReading] = field(default_factory=dict)
+    towers: Mapping[str, TowerReading | RootReading] = field(default_factory=dict)
 
     @property
     def link(self) -> Link:

@@ -18,7 +18,7 @@ MOST_BOOSTED_CLASSES = 40
 
 
 def plain_candidates(lesson: LabelledSamples) -> list[FitCandidate]:
-    """The candidates for these data; those on a tower come early, since the user names it."""
+    """The candidates for these data; those on a tower come early: they are cheap, and the user may have named it."""
     found = _of_quantity(texts=bool(lesson.samples.texts)) if lesson.kind == "quantity" else _of_classes(lesson)
     return [*found[:FIRST], *_on_towers(lesson), *found[FIRST:]]
 

@@ -24,6 +24,7 @@ from evodevo.estimators.automatic.candidates.base import (
     ProbabilityModel,
     Reading,
 )
+from evodevo.estimators.automatic.features.package_root import WEIGHTS, RootFacts, RootReading
 from evodevo.estimators.automatic.features.towers import TowerReading
 from evodevo.settings import Settings, validate
 from evodevo.tasks.rows.samples import Samples
@@ -33,7 +34,7 @@ FIRST_SECONDS, FIRST_SAMPLES = 2.0, 256
 
 
 class _TowerFacts(Settings):
-    tower: TowerReading
+    tower: TowerReading | RootFacts
     form: str
     facts: dict[str, Any]
 
@@ -48,7 +49,7 @@ class TowerPredictor(ProbabilityModel):
 
     form = "tower"
 
-    def __init__(self, tower: TowerReading, inner: ProbabilityModel) -> None:
+    def __init__(self, tower: TowerReading | RootReading, inner: ProbabilityModel) -> None:
         self.tower, self.inner = tower, inner
 
     def probabilities(self, samples: Samples) -> NDArray[np.float64]:
@@ -56,12 +57,16 @@ class TowerPredictor(ProbabilityModel):
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         facts, arrays = self.inner.to_state()
-        return {"tower": self.tower.model_dump(mode="json"), "form": self.inner.form, "facts": facts}, arrays
+        tower, weights = self.tower.to_state()
+        return {"tower": tower, "form": self.inner.form, "facts": facts}, {**arrays, **weights}
 
     def source(self, facts: dict[str, Any], files: dict[str, str | Path]) -> dict[str, Any]:
+        from evodevo.estimators.automatic.source.root_program import written_root
         from evodevo.estimators.automatic.source.written_tower import written_tower
 
         inner = self.inner.source(facts["facts"], files)
+        if isinstance(self.tower, RootReading):
+            return {**facts, "tower": written_root(self.tower.facts, files), "facts": inner}
         return {**facts, "tower": written_tower(self.tower, files), "facts": inner}
 
     @classmethod
@@ -69,7 +74,12 @@ class TowerPredictor(ProbabilityModel):
         known = validate(_TowerFacts, dict(facts), what="a model behind a tower")
         if known.form == cls.form:
             raise UsageError("a model behind a tower is behind one tower.")
-        return cls(known.tower, PREDICTORS.get(known.form).from_state(known.facts, arrays))
+        tower = known.tower
+        if isinstance(tower, RootFacts):
+            weights = {name.removeprefix(WEIGHTS): one for name, one in arrays.items() if name.startswith(WEIGHTS)}
+            arrays = {name: one for name, one in arrays.items() if not name.startswith(WEIGHTS)}
+            return cls(RootReading(tower, weights), PREDICTORS.get(known.form).from_state(known.facts, arrays))
+        return cls(tower, PREDICTORS.get(known.form).from_state(known.facts, arrays))
 
 
 class NamedTower:
@@ -80,7 +90,7 @@ class NamedTower:
         name: Its name in the leaderboard.
     """
 
-    def __init__(self, reading: TowerReading, name: str) -> None:
+    def __init__(self, reading: TowerReading | RootReading, name: str) -> None:
         self.reading, self.name = reading, name
         self._refused = ""
 

@@ -5,12 +5,10 @@ Legend: n samples, F numbers, D channels of a tower.
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Sequence
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +16,7 @@ from pydantic import Field
 
 from evodevo import files
 from evodevo.errors import DataError, StoreDamagedError, UsageError, missing_extra
+from evodevo.estimators.automatic.features.memory import FeatureMemory, Progress, of_images, with_numbers
 from evodevo.networks.towers.spec import modalities
 from evodevo.operators.pretrained.files import check_digest, weights_digest
 from evodevo.operators.pretrained.spec import model_folder, root_of
@@ -25,14 +24,12 @@ from evodevo.settings import Settings
 from evodevo.tasks.rows.samples import Samples
 
 if TYPE_CHECKING:
-    from evodevo.networks.towers.pooled import PooledImages, PooledTexts, Progress
+    from evodevo.networks.towers.pooled import PooledImages, PooledTexts
 
 BESIDE = ("config.json", "tokenizer.json", "preprocessor_config.json")
 """Files that decide with the weights about what a tower makes of a sample."""
 MOST_LOADED = 8
 """Towers in memory at once; texts, and images of each size, have one of their own."""
-MOST_KEPT_BYTES = 512 << 20
-"""Bytes of features of one tower that are kept in memory, so that no sample is read twice."""
 
 
 class TowerReading(Settings):
@@ -96,57 +93,33 @@ class TowerReading(Settings):
             NotFoundError, UnsafeFileError, DataError, MissingExtraError: It cannot be loaded.
         """
         vectors: list[NDArray[np.float64]] = []
-        given: dict[str, Any] = {}
+        without: dict[str, Any] = {}
         if "tokens" in self.reads:
             for texts in samples.texts:
                 vectors.append(self._memory(None).read(texts, texts, progress))
-            given["texts"] = ()
+            without["texts"] = ()
         if "image" in self.reads:
-            for images, present in zip(samples.images, samples.present, strict=True):
-                names = [hashlib.blake2b(image.tobytes(), digest_size=16).hexdigest() for image in images]
-                shape = (images.shape[1], images.shape[2], images.shape[3])
-                found = self._memory(shape).read(names, images, progress)
-                vectors.append(np.where(present[:, None], found, np.nan))
-            given |= {"images": (), "present": ()}
-        numbers = np.concatenate([samples.numbers, *vectors], axis=1)
-        rest = {"texts": samples.texts, "images": samples.images, "present": samples.present, **given}
-        return Samples(samples.count, numbers, samples.codes, **rest)
+            vectors += of_images(samples, self._memory, progress)
+            without |= {"images": (), "present": ()}
+        return with_numbers(samples, vectors, without)
 
-    def _memory(self, shape: tuple[int, int, int] | None) -> _Memory:
+    @property
+    def identity(self) -> dict[str, str]:
+        """What decides about its features."""
+        return {**self.beside, "weights": self.digest}
+
+    def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Its facts; its weights stay in its folder."""
+        return self.model_dump(mode="json"), {}
+
+    def _memory(self, shape: tuple[int, int, int] | None) -> FeatureMemory:
         return _memory(self.path, self.digest, tuple(sorted(self.beside.items())), shape)
 
 
-class _Pooled(Protocol):
-    width: int
-
-    def read(self, some: Any, progress: Progress | None = None) -> NDArray[np.float32]: ...
-
-
-class _Memory:
-    """A loaded tower with the features of what it has read in this process."""
-
-    def __init__(self, tower: _Pooled) -> None:
-        self._tower = tower
-        self._known: dict[str, NDArray[np.float32]] = {}
-
-    def read(
-        self, names: Sequence[str], things: Sequence[str] | NDArray[Any], progress: Progress | None
-    ) -> NDArray[np.float64]:
-        """Features (n, D) of things, each known by its name."""
-        new = {name: place for place, name in enumerate(names) if name not in self._known}
-        wanted = list(new.values())
-        some = things[wanted] if isinstance(things, np.ndarray) else [things[place] for place in wanted]
-        if wanted:
-            if (len(self._known) + len(wanted)) * self._tower.width * 4 > MOST_KEPT_BYTES:
-                known = {name: self._known[name] for name in names if name in self._known}
-                self._known = known
-            self._known |= dict(zip(new, self._tower.read(some, progress), strict=True))
-        rows = [self._known[name] for name in names]
-        return np.stack(rows).astype(np.float64) if rows else np.zeros((0, self._tower.width))
-
-
 @lru_cache(maxsize=MOST_LOADED)
-def _memory(path: str, digest: str, beside: tuple[tuple[str, str], ...], shape: tuple[int, int, int] | None) -> _Memory:
+def _memory(
+    path: str, digest: str, beside: tuple[tuple[str, str], ...], shape: tuple[int, int, int] | None
+) -> FeatureMemory:
     from evodevo.networks.towers.pooled import PooledImages, PooledTexts  # they load torch and transformers
 
     check_digest(path, digest)
@@ -154,7 +127,7 @@ def _memory(path: str, digest: str, beside: tuple[tuple[str, str], ...], shape: 
         raise StoreDamagedError(f"the files beside the weights in {path} are others than when the model was fitted.")
     tower: PooledTexts | PooledImages
     tower = PooledTexts(path, digest) if shape is None else PooledImages(path, digest, shape)
-    return _Memory(tower)
+    return FeatureMemory(tower)
 
 
 def _digests(path: str) -> dict[str, str]:

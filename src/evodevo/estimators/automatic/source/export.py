@@ -18,6 +18,7 @@ from evodevo.estimators.automatic import keeping
 from evodevo.estimators.automatic.candidates.base import ProbabilityModel
 from evodevo.estimators.automatic.leaderboard import Leaderboard
 from evodevo.estimators.automatic.source.probes import drawn
+from evodevo.estimators.automatic.source.root_program import PROGRAM as ROOT
 from evodevo.estimators.automatic.source.written_tower import FOLDER
 from evodevo.estimators.automatic.source.written_tower import PROGRAM as TOWERS
 from evodevo.export.folder import CARD, Export, check_target, publish, write_text
@@ -109,7 +110,7 @@ def export_fitted(model: Exportable, to: str, target: Path, probes: Any = None) 
         programs = [name for name, given in files.items() if isinstance(given, str)]
         write_text(draft / CARD, _card(model.name, verdict, programs, images=bool(model.reading.shapes)))
         wanted = model.predictor.probabilities(model.reading.read(rows))
-        tolerance = TOWER_TOLERANCE if TOWERS in programs else NETWORK_TOLERANCE if programs else TOLERANCE
+        tolerance = TOWER_TOLERANCE if {TOWERS, ROOT} & {*programs} else NETWORK_TOLERANCE if programs else TOLERANCE
         verified = _verified(draft, rows, wanted, tolerance)
         about = {"model": model.name, "verdict": verdict, "data": dict(model.about)}
         return verified, {
@@ -139,7 +140,7 @@ def _check_forms(form: str, facts: Mapping[str, Any], name: str) -> None:
 
 def _card(name: str, verdict: str, files: Collection[str], *, images: bool) -> str:
     """Text of the card; ``files`` are programs beside the main one: of networks, and of towers."""
-    networks = [file for file in files if file != TOWERS]
+    networks = [file for file in files if file not in (TOWERS, ROOT)]
     needs = ["numpy", *(["pillow"] if images else []), *(["torch"] if files else [])]
     needs += ["transformers"] if TOWERS in files else []
     about = f"`{PROGRAM}` needs {' and '.join(needs)}."
@@ -147,6 +148,8 @@ def _card(name: str, verdict: str, files: Collection[str], *, images: bool) -> s
         about += f" Of .wav files `{SOUNDS}` makes the images; it needs scipy."
     if networks:
         about += f" Its networks are in {', '.join(f'`{file}`' for file in networks)}."
+    if ROOT in files:
+        about += f" `{ROOT}` makes numbers of images by a network that evodevo brings along."
     if TOWERS in files:
         about += f" `{TOWERS}` reads through the pretrained models in `{FOLDER}`, which are copies of those on disk."
     return f"# {plain_text(name)}\n\n{plain_text(verdict)}\n\n    python {PROGRAM} rows.csv > answers.csv\n\n{about}\n"

@@ -40,13 +40,14 @@ def read_arrays(path: Path) -> dict[str, Any]:
     """The arrays of a safetensors file by name."""
     data = path.read_bytes()
     size = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8 : 8 + size])
+    same = json.loads(header.pop("__metadata__", {}).get("same", "{}"))  # of equal arrays one is stored
     arrays = {}
-    for name, facts in json.loads(data[8 : 8 + size]).items():
-        if name != "__metadata__":
-            begin, end = facts["data_offsets"]
-            piece = data[8 + size + begin : 8 + size + end]
-            arrays[name] = np.frombuffer(piece, TYPES[facts["dtype"]]).reshape(facts["shape"])
-    return arrays
+    for name, facts in header.items():
+        begin, end = facts["data_offsets"]
+        piece = data[8 + size + begin : 8 + size + end]
+        arrays[name] = np.frombuffer(piece, TYPES[facts["dtype"]]).reshape(facts["shape"])
+    return {**arrays, **{name: arrays[first] for name, first in same.items()}}
 
 
 class PlainSamples:
@@ -294,7 +295,10 @@ def _mean(facts: dict[str, Any], arrays: dict[str, Any], samples: PlainSamples) 
 
 def _tower(facts: dict[str, Any], arrays: dict[str, Any], samples: PlainSamples) -> Any:
     tower, rest = facts["tower"], samples.rows(0, samples.count)
-    found = _beside("pretrained_towers").numbers(tower, samples.texts, samples.images, samples.present)
+    if "root" in tower:
+        found = _beside("package_root").numbers(arrays, samples.images, samples.present)
+    else:
+        found = _beside("pretrained_towers").numbers(tower, samples.texts, samples.images, samples.present)
     rest.numbers = np.concatenate([samples.numbers, *found], axis=1)
     if "tokens" in tower["reads"]:
         rest.texts = []

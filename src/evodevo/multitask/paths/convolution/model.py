@@ -257,7 +257,15 @@ def make_convolution_root(request: PathRequest, pool: BlobPool) -> dict[str, nn.
     if file is None:
         raise UsageError(f"a root of a convolutional path is no folder; {request.checkpoint} was given.")
     with safe_open(file, framework="pt") as opened:
-        stored = {name: opened.get_tensor(name) for name in sorted(opened.keys())}
+        return components_from(structure, {name: opened.get_tensor(name) for name in sorted(opened.keys())})
+
+
+def components_from(structure: ConvolutionStructure, stored: State) -> dict[str, nn.Module]:
+    """The components of a path, by role, from weights ``role.name`` -> tensor.
+
+    Raises:
+        DataError: weights of another structure.
+    """
     parts: dict[str, nn.Module] = {}
     for role in structure.roles:
         state = {name.removeprefix(f"{role}."): one for name, one in stored.items() if name.startswith(f"{role}.")}
