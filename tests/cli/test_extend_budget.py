@@ -15,7 +15,6 @@ from evodevo.cli.application import run
 from evodevo.errors import ExitCode
 from evodevo.execution.base import Event, Job
 from evodevo.execution.serial import SerialExecutor
-from evodevo.multitask.budgets.budget import FEWEST
 from evodevo.multitask.system import System
 from evodevo.storage import Store
 from evodevo.storage.systems.base import AgentRow
@@ -27,6 +26,15 @@ root.structure = {width = 8, heads = 2, hidden = 16}
 root.hyperparameters.num_layers = {values = [0, 1], default = 1}
 root.hyperparameters.ds_image_size = {values = [8], default = 8}
 """
+
+FEWEST = 40
+"""Steps of a child at least, here; see ``test_budget`` for what they are."""
+
+
+@pytest.fixture(autouse=True)
+def _short_children(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("budget", "spending"):
+        monkeypatch.setattr(f"evodevo.multitask.budgets.{name}.FEWEST", FEWEST)
 
 
 @pytest.fixture(scope="module")
@@ -72,11 +80,11 @@ def events(capsys: pytest.CaptureFixture[str]) -> dict[str, list[dict[str, Any]]
 
 @pytest.mark.slow
 def test_a_budget_in_steps_is_shared_and_can_be_given_again(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    command = ["extend", "run", "zoo", "--budget", "1000steps", "--store", str(store)]
+    command = ["extend", "run", "zoo", "--budget", "80steps", "--store", str(store)]
     assert run(command) == ExitCode.SUCCESS
     seen = capsys.readouterr()
-    assert "budget 1000steps, shared over all cycles" in seen.err
-    assert seen.err.count("1 child of 500 steps") == 2
+    assert "budget 80steps, shared over all cycles" in seen.err
+    assert seen.err.count("1 child of 40 steps") == 2
     assert [steps for _, steps in children(store)] == [FEWEST, FEWEST]
     assert run([*command, "--json"]) == ExitCode.SUCCESS
     told = events(capsys)
@@ -120,7 +128,7 @@ def test_a_time_that_is_used_up_is_said_and_the_same_command_goes_on(
     ("options", "words"),
     [
         (("zoo", "--budget", "10"), "such as 90s"),
-        (("zoo", "--budget", "400steps"), "the shortest one is 1000steps"),
+        (("zoo", "--budget", "50steps"), "the shortest one is 80steps"),
         (("zoo", "--budget", "10m", "--free"), "shared by rounds"),
         (("multitask.characters", "--budget", "10m"), "--budget"),
     ],
