@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
+from torch import nn
 
 from evodevo.cli.application import run
 from evodevo.errors import UsageError
@@ -16,7 +17,16 @@ from evodevo.execution.serial import SerialExecutor
 from evodevo.multitask.paths.convolution.spec import PRESETS, role_parameters
 from evodevo.multitask.paths.weights import load_state
 from evodevo.multitask.roots.files import FOLDER, builtin_root, structure_in
-from evodevo.multitask.roots.training import changed, drawn_set, save, stored_set, trained
+from evodevo.multitask.roots.training import (
+    TrainingSet,
+    accuracy,
+    changed,
+    divided,
+    drawn_set,
+    save,
+    stored_set,
+    trained,
+)
 from evodevo.multitask.run.create import add_task, create_system
 from evodevo.multitask.system import System
 from evodevo.storage import Store
@@ -33,20 +43,24 @@ def test_each_root_is_small_has_a_card_and_a_preset_s_structure() -> None:
         assert all(word in card for word in ("Licence", "evodevo.multitask.roots.training", "test"))
         weights = load_file(file)
         assert all(tensor.isfinite().all() for tensor in weights.values())
-        assert sum(tensor.numel() for tensor in weights.values()) == sum(role_parameters(PRESETS["small"]).values())
-        assert structure_in(file) == PRESETS["small"].model_dump(mode="json")
+        preset = PRESETS["tiny" if file.stem.endswith("_tiny") else "small"]
+        assert sum(tensor.numel() for tensor in weights.values()) == sum(role_parameters(preset).values())
+        assert structure_in(file) == preset.model_dump(mode="json")
 
 
-def test_it_is_the_root_of_its_class_where_nobody_names_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(("words", "name"), [([], NAME), (["--class", "ConvTiny"], f"{NAME}_tiny")])
+def test_it_is_the_root_of_its_class_where_nobody_names_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], name: str
+) -> None:
     store = tmp_path / "runs"
-    assert run(["extend", "create", "zoo", "--store", str(store)]) == 0
+    assert run(["extend", "create", "zoo", *words, "--store", str(store)]) == 0
     said = capsys.readouterr()
-    assert f"Its root is {NAME}" in said.err + said.out
+    assert f"Its root is {name}," in said.err + said.out
     with SerialExecutor() as executor, Store.open(store) as opened:
         system = System.open(opened, "zoo")
         system.run(system.agents(), 1, executor)
         (root,) = system.view().offers.values()
-        file = builtin_root(NAME)
+        file = builtin_root(name)
         assert file is not None
         weights = load_file(file)
         for part in root.components:
@@ -61,7 +75,8 @@ def test_another_class_structure_or_word_begins_otherwise(tmp_path: Path) -> Non
         return options["root"], options.get("checkpoint")
 
     assert how("a") == ("checkpoint", NAME) == how("b", root=NAME)
-    assert how("c", kind="ConvTiny") == ("random_init", None)
+    assert how("c", kind="ConvTiny") == ("checkpoint", f"{NAME}_tiny")
+    assert how("c2", kind="ConvBase") == ("random_init", None)
     assert how("d", overrides={"root": {"structure": {"widths": [16, 32]}, "hyperparameters": {"num_layers": {
         "values": [1, 2], "default": 1}}}}) == ("random_init", None)  # fmt: skip
     assert how("e", root="random_init") == ("random_init", None)
@@ -106,6 +121,33 @@ def test_the_command_s_training_is_a_function_of_its_seed_and_makes_a_file(tmp_p
         load_file(tmp_path / "root.safetensors")["encoderblock_0.first.weight"],
         first["parts.encoderblock_0.first.weight"],
     )
+
+
+def test_images_that_are_held_out_are_no_training_images_and_judge(capsys: pytest.CaptureFixture[str]) -> None:
+    classes = torch.arange(40) % 2
+    images = (classes * 2.0 - 1)[:, None, None, None].expand(-1, 1, 32, 32) + torch.arange(40)[
+        :, None, None, None
+    ] / 1e4
+    one = TrainingSet("set", images, classes)
+    parts = [divided(one, 0.25, 3) for _ in range(2)]
+    for learned, held in parts:
+        assert (len(learned.images), len(held.images)) == (30, 10)
+        both = torch.cat([learned.images, held.images])[:, 0, 0, 0]
+        assert torch.equal(both.sort().values, images[:, 0, 0, 0].sort().values)
+        assert torch.equal(
+            (torch.cat([learned.images, held.images])[:, 0, 0, 0] > 0).long(),
+            torch.cat([learned.classes, held.classes]),
+        )
+    assert torch.equal(parts[0][1].images, parts[1][1].images), "the same ones with one seed"
+    assert not torch.equal(divided(one, 0.25, 4)[1].images, parts[0][1].images)
+    learned, held = parts[0]
+    path = trained([learned], "tiny", 64, 0, [held])
+    assert "accuracy on images that were held out: set " in capsys.readouterr().out
+    answering = nn.Linear(path.structure.width, 2)
+    with torch.no_grad():
+        answering.weight.zero_()
+        answering.bias.copy_(torch.tensor([0.0, 1.0]))
+    assert accuracy(path, answering, held) == pytest.approx(float((held.classes == 1).float().mean()))
 
 
 def test_characters_of_a_font_are_drawn_in_the_middle() -> None:

@@ -48,7 +48,7 @@ def folders(folder: Path) -> dict[str, Any]:
 
 
 def made(folder: Path, *, joined: bool = True, steps: int = 12, seed: int = 0, **own: Any) -> None:
-    create_system("zoo", kind="ConvTiny", seed=seed, overrides=SETTINGS, **folders(folder))
+    create_system("zoo", kind="ConvTiny", root="random_init", seed=seed, overrides=SETTINGS, **folders(folder))
     for name, question in TASKS.items():
         add_task("zoo", name, **question, overrides=own, **folders(folder))
     if joined:
@@ -390,7 +390,7 @@ def test_it_waits_for_the_root_that_it_begins_with_and_agents_for_it(tmp_path: P
 
 
 def test_a_budget_has_half_for_it_and_so_many_steps_for_each_task(tmp_path: Path) -> None:
-    create_system("zoo", kind="ConvTiny", **folders(tmp_path))
+    create_system("zoo", kind="ConvTiny", root="random_init", **folders(tmp_path))
     for name, question in TASKS.items():
         add_task("zoo", name, **question, **folders(tmp_path))
     add_root("zoo", root=JOINT, kind="ConvTiny", **folders(tmp_path))
@@ -438,7 +438,7 @@ def test_a_budget_has_half_for_it_and_so_many_steps_for_each_task(tmp_path: Path
 def test_agents_that_combine_paths_train_all_their_children_and_read_the_root_and_what_begins_as_it(
     tmp_path: Path,
 ) -> None:
-    create_system("zoo", kind="ConvTiny", overrides=SETTINGS, **folders(tmp_path))
+    create_system("zoo", kind="ConvTiny", root="random_init", overrides=SETTINGS, **folders(tmp_path))
     for name, question in TASKS.items():
         add_task("zoo", name, multi=True, **question, **folders(tmp_path))
     add_root("zoo", root=JOINT, kind="ConvTiny", overrides={"training": {"steps": 4}}, **folders(tmp_path))
@@ -475,7 +475,7 @@ def test_a_copy_of_a_system_has_it_too(joined: Path) -> None:
 
 
 def test_it_needs_tasks_of_the_system_that_its_class_reads(tmp_path: Path) -> None:
-    create_system("zoo", kind="ConvTiny", overrides=SETTINGS, **folders(tmp_path))
+    create_system("zoo", kind="ConvTiny", root="random_init", overrides=SETTINGS, **folders(tmp_path))
 
     def refused(match: str, **given: Any) -> None:
         with pytest.raises(UsageError, match=match):
@@ -550,7 +550,7 @@ def test_a_third_task_is_told_of_it_and_none_where_there_is_one_or_can_be_none(
         said = capsys.readouterr()
         return " ".join((said.out + said.err).split())
 
-    create_system("zoo", kind="ConvTiny", **folders(tmp_path))
+    create_system("zoo", kind="ConvTiny", root="random_init", **folders(tmp_path))
     assert "together" not in told("digits")
     assert "together" not in told("digits_parity")
     proposal = "3 tasks could train one root together, and share it: evodevo extend create zoo --beside --root joint"

@@ -59,6 +59,17 @@ def stored_set(folder: Path) -> TrainingSet:
     return TrainingSet(folder.name, resized / 127.5 - 1, torch.from_numpy(classes).long())
 
 
+def divided(one: TrainingSet, share: float, seed: int) -> tuple[TrainingSet, TrainingSet]:
+    """A set without a share of its images, drawn by chance, and those images as they are."""
+    order = torch.randperm(len(one.images), generator=torch.Generator().manual_seed(seed))
+    held = round(share * len(order))
+    return _rows(one, order[held:]), _rows(one, order[:held])
+
+
+def _rows(one: TrainingSet, rows: Tensor) -> TrainingSet:
+    return TrainingSet(one.name, one.images[rows], one.classes[rows])
+
+
 def drawn_set(fonts: Sequence[Path]) -> TrainingSet:
     """Each character of ``SCRIPTS`` in each font that has it."""
     characters = [chr(code) for first, last in SCRIPTS for code in range(first, last)]
@@ -95,7 +106,9 @@ def changed(images: Tensor, chance: torch.Generator) -> Tensor:
     return moved * sign
 
 
-def trained(sets: Sequence[TrainingSet], preset: str, samples: int, seed: int) -> ConvolutionPath:
+def trained(
+    sets: Sequence[TrainingSet], preset: str, samples: int, seed: int, held: Sequence[TrainingSet] = ()
+) -> ConvolutionPath:
     """A headless path that has learned all sets together.
 
     Args:
@@ -103,10 +116,12 @@ def trained(sets: Sequence[TrainingSet], preset: str, samples: int, seed: int) -
         preset: row of ``PRESETS``.
         samples: training samples in all.
         seed: seed of weights, order and changes.
+        held: for each set images that it did not learn, of which the accuracy is printed at the end; none for no look.
     """
     structure = PRESETS[preset]
     path = ConvolutionPath.fresh(structure, seed).train()
-    heads = nn.ModuleList(build_component(structure.changed(classes=one.count), HEAD, seed) for one in sets)
+    counts = [max(one.count, other.count) for one, other in zip(sets, held or sets, strict=True)]
+    heads = nn.ModuleList(build_component(structure.changed(classes=count), HEAD, seed) for count in counts)
     parameters = [*path.parameters(), *heads.parameters()]
     optimizer = torch.optim.SGD(parameters, RATE, MOMENTUM, nesterov=True)
     steps, chance, lost = samples // BATCH, torch.Generator().manual_seed(seed), [0.0] * len(sets)
@@ -126,7 +141,20 @@ def trained(sets: Sequence[TrainingSet], preset: str, samples: int, seed: int) -
         if step % 250 == 249:
             told = ", ".join(f"{one.name} {value:.3f}" for one, value in zip(sets, lost, strict=True))
             print(f"{step + 1} of {steps} steps, {time.process_time():.0f} CPU s: {told}", flush=True)
-    return path.eval()
+    path.eval()
+    if held:
+        right = [accuracy(path, head.eval(), one) for head, one in zip(heads, held, strict=True)]
+        told = ", ".join(f"{one.name} {value:.4f}" for one, value in zip(held, right, strict=True))
+        print(f"accuracy on images that were held out: {told}; mean {sum(right) / len(right):.4f}", flush=True)
+    return path
+
+
+@torch.no_grad()
+def accuracy(path: ConvolutionPath, head: nn.Module, one: TrainingSet) -> float:
+    """Share of the images, unchanged and with bright ink, that a path with a head gives their class."""
+    batches = torch.split(one.images, 256)
+    found = [head(path(images.expand(-1, path.structure.channels, -1, -1))).argmax(-1) for images in batches]
+    return float((torch.cat(found) == one.classes).float().mean())
 
 
 def save(path: ConvolutionPath, file: Path) -> None:
@@ -145,6 +173,7 @@ def main() -> None:
     )
     parser.add_argument("--preset", default="small", choices=list(PRESETS))
     parser.add_argument("--samples", type=int, default=128_000, help="training samples")
+    parser.add_argument("--held-out", type=float, default=0.05, help="share of each set that only judges")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--to", type=Path, required=True, help="file to write, .safetensors")
     options = parser.parse_args()
@@ -154,7 +183,9 @@ def main() -> None:
         sets.append(drawn_set(sorted(Path(options.fonts).glob("*.ttf"))))
     for one in sets:
         print(f"{one.name}: {len(one.images)} images of {one.count} classes", flush=True)
-    path = trained(sets, options.preset, options.samples, options.seed)
+    parts = [divided(one, options.held_out, options.seed) for one in sets] if options.held_out else []
+    learned = [one for one, _ in parts] or sets
+    path = trained(learned, options.preset, options.samples, options.seed, [one for _, one in parts])
     save(path, options.to)
     print(f"{options.to}: {options.to.stat().st_size} bytes, {time.process_time():.0f} CPU s in all")
 

@@ -65,7 +65,7 @@ class ConvolutionPaths(SinglepathKind):
     scale = 0.995
     fine_tuned = 1
     new_roots: Mapping[str, Mapping[str, Any]] = {preset: {"hyperparameters": {SHIFT: SHIFTS}} for preset in PRESETS}
-    roots: Mapping[str, str] = {"small": "builtin:characters"}
+    roots: Mapping[str, str] = {"small": "builtin:characters", "tiny": "builtin:characters_tiny"}
     shares_untrained = False
 
     def build(self, request: PathRequest, pool: BlobPool, task: SampleTask, precision: Precision) -> BuiltPath:
