@@ -94,6 +94,7 @@ def test_a_budget_in_steps_is_shared_and_can_be_given_again(store: Path, capsys:
     qualities = {one["agent"]: one["quality"] for one in told["published"]}
     ended = {one["agent"]: one["validation"] for one in told["finished"][0]["agents"]}
     assert qualities == ended, "what is published, not what was best"
+    assert [one["samples"] for one in told["child"]] == [8 * FEWEST] * 2, "steps of 8 samples"
     assert sorted(children(store)) == [(0, FEWEST)] * 2 + [(1, FEWEST)] * 2
 
 

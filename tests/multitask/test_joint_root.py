@@ -27,6 +27,7 @@ from evodevo.multitask.paths.weights import load_state
 from evodevo.multitask.recorded import QUALITY, deciding
 from evodevo.multitask.report.picture import SystemFrames
 from evodevo.multitask.run.create import add_root, add_task, create_system
+from evodevo.multitask.run.run import PlannedCycles, Session, run_system
 from evodevo.multitask.schedule import is_joint, is_root, stages
 from evodevo.multitask.settings import JOINT, TASK_HEAD
 from evodevo.multitask.stored import agent_settings
@@ -433,6 +434,23 @@ def test_a_budget_has_half_for_it_and_so_many_steps_for_each_task(tmp_path: Path
         assert planned(f"{shortest}steps")[JOINED] == 2 * FEWEST
         with pytest.raises(UsageError, match=f"the shortest one is {shortest}steps"):
             planned(f"{shortest - 1}steps")
+
+
+def test_the_schedule_that_is_shown_first_counts_children_that_make_no_step(tmp_path: Path) -> None:
+    create_system("zoo", kind="ConvTiny", root="random_init", overrides=SETTINGS, **folders(tmp_path))
+    for name, question in TASKS.items():
+        add_task("zoo", name, **question, **folders(tmp_path))
+    add_root("zoo", root=JOINT, kind="ConvTiny", **folders(tmp_path))
+    planned: list[PlannedCycles] = []
+
+    def begin(session: Session) -> None:
+        planned.extend(session.planned)
+        session.stop()
+
+    with SerialExecutor() as executor:
+        run_system("zoo", budget="20000steps", executor=executor, on_start=begin, **folders(tmp_path))
+    found = {one.agent: one.untrained for one in planned}
+    assert found == {JOINED: 0} | {f"ConvTiny~{name}": 1 for name in TASKS}
 
 
 def test_agents_that_combine_paths_train_all_their_children_and_read_the_root_and_what_begins_as_it(

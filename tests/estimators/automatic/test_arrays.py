@@ -23,6 +23,8 @@ def test_equal_arrays_are_stored_once_and_read_as_they_were(tmp_path: Path) -> N
         "e": large.astype(np.float32),
         "f": large[:3],
     }
+    # The same bytes of another type or shape are another array.
+    given |= {"g": np.zeros(200), "h": np.zeros(200, np.int64), "i": np.zeros((2, 100))}
     data = to_safetensors(given)
     assert len(data) < len(to_safetensors({**given, "c": other + 1}))
     (tmp_path / "arrays.safetensors").write_bytes(data)
