@@ -142,7 +142,9 @@ def test_the_program_answers_as_the_model_does_without_evodevo(tmp_path: Path) -
     both = MeanPredictor([fitted.others["logistic regression, C = 1"], on], [0.5, 0.5])
     model = replace(fitted, predictor=both)
     model.export("source", tmp_path / "program")
-    assert "`package_root.py`" in (tmp_path / "program" / "README.md").read_text()
+    card = (tmp_path / "program" / "README.md").read_text()
+    assert "`package_root.py`" in card
+    assert "CC BY-SA 3.0" in card, "what the weights have learned may ask something of who passes them on"
     code = (
         "import sys, json; sys.modules['evodevo'] = None; sys.path.insert(0, sys.argv[1]); from predict import Model; "
     )

@@ -149,7 +149,13 @@ def _card(name: str, verdict: str, files: Collection[str], *, images: bool) -> s
     if networks:
         about += f" Its networks are in {', '.join(f'`{file}`' for file in networks)}."
     if ROOT in files:
-        about += f" `{ROOT}` makes numbers of images by a network that evodevo brings along."
+        about += f" `{ROOT}` makes numbers of images by a network that evodevo brings along. Its weights, which are in"
+        about += (
+            " `arrays.safetensors`, have learned fashion_mnist (MIT), omniglot (MIT), mnist10k (CC BY-SA 3.0) and the"
+        )
+        about += (
+            " fonts of DejaVu (Bitstream Vera); evodevo's `multitask/roots/characters.md` states what that asks of you."
+        )
     if TOWERS in files:
         about += f" `{TOWERS}` reads through the pretrained models in `{FOLDER}`, which are copies of those on disk."
     return f"# {plain_text(name)}\n\n{plain_text(verdict)}\n\n    python {PROGRAM} rows.csv > answers.csv\n\n{about}\n"
