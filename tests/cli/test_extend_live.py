@@ -20,6 +20,7 @@ from evodevo.multitask.run.run import PlannedCycles, Session, run_system
 from evodevo.storage import Store
 from evodevo.testing.multitask.paths import PathTrainer, executor_of, new_system
 
+AS_IT_IS = "the joint root as it is, without a step"
 PAGE = Path(__file__).parents[2] / "docs" / "extend.md"
 
 
@@ -123,17 +124,25 @@ def test_the_time_of_a_recipe_follows_the_samples_that_its_children_saw() -> Non
 
 
 @pytest.mark.parametrize(
-    ("children", "untrained", "words"),
+    ("cycles", "children", "untrained", "words"),
     [
-        (1, 0, "A~b: 1 child of 500 steps"),
-        (2, 0, "A~b: 2 children of 500 steps"),
-        (1, 1, "A~b: the joint root as it is, without a step"),
-        (2, 1, "A~b: 2 children of 500 steps, of which the first is the joint root as it is, without a step"),
-        (4, 2, "A~b: 4 children of 500 steps, of which the first 2 are the joint root as it is, without a step"),
+        (1, 1, 0, "A~b: 1 child of 500 steps"),
+        (1, 2, 0, "A~b: 2 children of 500 steps"),
+        (1, 1, 1, f"A~b: {AS_IT_IS}"),
+        (1, 2, 1, f"A~b: 2 children of 500 steps, of which the first is {AS_IT_IS}"),
+        (1, 4, 2, f"A~b: 4 children of 500 steps, of which the first 2 are {AS_IT_IS}"),
+        (
+            3,
+            2,
+            1,
+            f"A~b: 3 cycles, each of 2 children of 500 steps; in the first cycle the first is {AS_IT_IS}",
+        ),
     ],
 )
-def test_the_schedule_of_a_budget_counts_children_that_make_no_step(children: int, untrained: int, words: str) -> None:
-    planned = (PlannedCycles("A~b", 1, children, 500, 500, None, untrained),)
+def test_the_schedule_of_a_budget_counts_children_that_make_no_step(
+    cycles: int, children: int, untrained: int, words: str
+) -> None:
+    planned = (PlannedCycles("A~b", cycles, children, 500, 500, None, untrained),)
     session = SimpleNamespace(budget="5000steps", planned=planned)
     assert live.schedule(cast(Session, session))[1].strip() == words
 

@@ -95,6 +95,31 @@ def test_features_are_those_of_the_root_written_out() -> None:
     assert (read.numbers[:, 0] == 0).all()
 
 
+def test_images_of_other_shapes_are_others_even_with_the_same_bytes() -> None:
+    pixels = generator(1, "pixels").integers(0, 256, (3, 10, 40, 1)).astype(np.uint8)
+    turned = pixels.reshape(3, 40, 10, 1)
+    reading = RootReading.of(USUAL, samples_of(pixels))
+    first, other = (reading.read(samples_of(images)).numbers[:, 1:] for images in (pixels, turned))
+    np.testing.assert_allclose(first, by_hand(pixels), atol=1e-4)
+    np.testing.assert_allclose(other, by_hand(turned), atol=1e-4)
+
+
+def test_a_file_that_claims_to_be_the_root_reads_by_its_own_weights_and_cannot_be_huge() -> None:
+    pixels = generator(0, "pixels").integers(0, 256, (4, 8, 8, 1)).astype(np.uint8)
+    rows = samples_of(pixels)
+    ours = RootReading.of(USUAL, rows)
+    wanted = ours.read(rows).numbers
+    theirs = RootReading.from_state(ours.facts, {name: array * 0.5 for name, array in ours.weights.items()})
+    assert not np.allclose(theirs.read(rows).numbers, wanted)
+    np.testing.assert_array_equal(ours.read(rows).numbers, wanted)
+    for change in ({"widths": [8192, 8192, 65536]}, {"image_size": 4096}, {"widths": [32, 64]}):
+        facts = ours.facts.model_copy(update={"structure": {**ours.facts.structure, **change}})
+        with pytest.raises(UsageError):
+            RootReading.from_state(facts, ours.weights)
+    with pytest.raises(UsageError, match="not those of its structure"):
+        RootReading.from_state(ours.facts, {name: array.astype(np.float64) for name, array in ours.weights.items()})
+
+
 def test_images_are_read_by_it_unless_the_user_names_another_or_none(tmp_path: Path) -> None:
     rows, test = strokes(60, 0), strokes(40, 1)
     model = evodevo.fit(rows, label="class", time_limit="60s", networks=False)

@@ -14,7 +14,7 @@ from evodevo.runs.search_progress import duration
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from evodevo.multitask.run.run import Session
+    from evodevo.multitask.run.run import PlannedCycles, Session
 
 ROWS = 24
 WORDS = ("stopping; children that are under way are trained again when it goes on. Ctrl-C: at once.",)
@@ -176,19 +176,21 @@ def schedule(session: Session) -> list[str]:
         cycles = "" if row.cycles == 1 else f"{row.cycles} cycles, each of "
         steps = f"{row.steps:,} steps" if row.steps == row.most_steps else f"{row.steps:,} to {row.most_steps:,} steps"
         span = "" if row.seconds is None else f", about {duration(row.seconds)} a cycle at most"
-        lines.append(f"  {row.agent}: {cycles}{_children(row.children, steps, row.untrained)}{span}")
+        lines.append(f"  {row.agent}: {cycles}{_children(row, steps)}{span}")
     return lines
 
 
-def _children(count: int, steps: str, untrained: int) -> str:
+def _children(row: PlannedCycles, steps: str) -> str:
     """Number and steps of the children of a cycle as text."""
-    if untrained >= count:
+    if row.cycles == 1 and row.untrained >= row.children:
         return "the joint root as it is, without a step"
-    children = "1 child" if count == 1 else f"{count} children"
-    first = "the first is" if untrained == 1 else f"the first {untrained} are"
-    return f"{children} of {steps}" + (
-        f", of which {first} the joint root as it is, without a step" if untrained else ""
-    )
+    text = "1 child" if row.children == 1 else f"{row.children} children"
+    text += f" of {steps}"
+    if row.untrained:
+        which = "the first is" if row.untrained == 1 else f"the first {row.untrained} are"
+        where = ", of which" if row.cycles == 1 else "; in the first cycle"
+        text += f"{where} {which} the joint root as it is, without a step"
+    return text
 
 
 def outcome(facts: dict[str, Any]) -> str:

@@ -146,8 +146,7 @@ class RecipeView(Shown):
 
     @property
     def time_left(self) -> str:
-        """Estimate of the time left at the pace of samples so far, not of children, of which a root sees as many
-        samples as several and a joint root as it is none."""
+        """Estimate of the time left, at the pace of samples so far: children differ in how many they see."""
         left = max(0, self.planned - self.seen) if self.done < self.wanted else 0
         seconds = left * (self._clock() - self._begun) / self.seen if self.seen else None
         return f"time left {duration(seconds)}"

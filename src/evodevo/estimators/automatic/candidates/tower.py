@@ -78,7 +78,9 @@ class TowerPredictor(ProbabilityModel):
         if isinstance(tower, RootFacts):
             weights = {name.removeprefix(WEIGHTS): one for name, one in arrays.items() if name.startswith(WEIGHTS)}
             arrays = {name: one for name, one in arrays.items() if not name.startswith(WEIGHTS)}
-            return cls(RootReading(tower, weights), PREDICTORS.get(known.form).from_state(known.facts, arrays))
+            return cls(
+                RootReading.from_state(tower, weights), PREDICTORS.get(known.form).from_state(known.facts, arrays)
+            )
         return cls(tower, PREDICTORS.get(known.form).from_state(known.facts, arrays))
 
 

@@ -8,6 +8,7 @@ Legend: n samples.
 
 from __future__ import annotations
 
+import hashlib
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,21 +19,25 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors import safe_open
 
-from evodevo import files
+from evodevo import canonical, files
 from evodevo.errors import UsageError
-from evodevo.estimators.automatic.features.memory import FeatureMemory, Progress, of_images, with_numbers
+from evodevo.estimators.automatic.features.memory import FeatureMemory, Progress, Shape, of_images, with_numbers
+from evodevo.multitask.paths.convolution.spec import ConvolutionStructure, role_parameters
 from evodevo.multitask.roots.files import BUILTIN, builtin_root, structure_in
-from evodevo.settings import Settings
+from evodevo.settings import Settings, validate
 from evodevo.tasks.rows.samples import Samples
 
 USUAL = f"{BUILTIN}characters"
 """The root that takes part where nobody names a tower and samples have images."""
 WEIGHTS = "root."
 """Before the names of its weights among the arrays of a model."""
-MOST_LOADED = 2
+MOST_LOADED = 8
+"""Roots in memory at once; images of each shape have one of their own."""
+MOST_PIXELS = 128
+"""Largest height and width at which a root reads."""
 
-_memories: OrderedDict[str, FeatureMemory] = OrderedDict()
-"""Digest of a root -> its memory."""
+_memories: OrderedDict[tuple[str, Shape], FeatureMemory] = OrderedDict()
+"""(digest of structure and weights, shape of the images) -> memory."""
 
 
 class RootFacts(Settings):
@@ -92,27 +97,52 @@ class RootReading:
             samples: Samples (n, F).
             progress: Called with the progress; what it raises ends the reading.
         """
-        return with_numbers(
-            samples, of_images(samples, lambda _: self._memory(), progress), {"images": (), "present": ()}
-        )
+        return with_numbers(samples, of_images(samples, self._memory, progress), {"images": (), "present": ()})
+
+    @classmethod
+    def from_state(cls, facts: RootFacts, weights: Mapping[str, NDArray[Any]]) -> Self:
+        """A root that a model kept; its files may be a stranger's.
+
+        Raises:
+            UsageError: The weights are those of another structure, or it reads larger images than any root.
+        """
+        structure = _structure(facts)
+        if structure.image_size > MOST_PIXELS:
+            raise UsageError(f"a root reads images of {MOST_PIXELS} pixels at most.")
+        # Before anything as large as the structure claims is made.
+        count = sum(role_parameters(structure).values())
+        if any(array.dtype != np.float32 for array in weights.values()) or count != sum(
+            array.size for array in weights.values()
+        ):
+            raise UsageError(f"the weights of {facts.root[:80]!r} are not those of its structure.")
+        return cls(facts, weights)
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Its facts, and its weights by the names that they have in a model."""
         arrays = {f"{WEIGHTS}{name}": array for name, array in self.weights.items()}
         return self.facts.model_dump(mode="json"), arrays
 
-    def _memory(self) -> FeatureMemory:
-        from evodevo.multitask.paths.convolution.spec import ConvolutionStructure
+    def _memory(self, shape: Shape) -> FeatureMemory:
         from evodevo.multitask.roots.representations import RootRepresentations  # it loads torch
-        from evodevo.settings import validate
 
-        key = self.facts.digest
+        key = self._digest(), shape
         if key not in _memories:
-            structure = validate(ConvolutionStructure, self.facts.structure, what=f"the structure of {self.name}")
-            _memories[key] = FeatureMemory(RootRepresentations(structure, self.weights))
+            _memories[key] = FeatureMemory(RootRepresentations(_structure(self.facts), self.weights))
             while len(_memories) > MOST_LOADED:
                 _memories.popitem(last=False)
         return _memories[key]
+
+    def _digest(self) -> str:
+        """Of what is here: the digest of the facts is what a file claims."""
+        digest = hashlib.sha256(canonical.dumps(self.facts.structure).encode())
+        for name, array in sorted(self.weights.items()):
+            digest.update(f"{name}{array.dtype.str}{array.shape}".encode())
+            digest.update(np.ascontiguousarray(array).tobytes())
+        return digest.hexdigest()
+
+
+def _structure(facts: RootFacts) -> ConvolutionStructure:
+    return validate(ConvolutionStructure, facts.structure, what=f"the structure of {facts.root[:80]!r}")
 
 
 def _weights(file: Path) -> dict[str, NDArray[np.float32]]:
