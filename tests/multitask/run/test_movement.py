@@ -39,7 +39,7 @@ def test_a_task_s_first_children_begin_with_its_own_movement(tmp_path: Path) -> 
     rng, count = np.random.default_rng(0), 12000
     data = tmp_path / "many.npz"
     np.savez(data, x=rng.integers(0, 256, (count, 8, 8), np.uint8), y=np.arange(count) % 2)
-    create_system("zoo", kind="ConvTiny", overrides=TINY, **folders)
+    create_system("zoo", kind="ConvTiny", root="random_init", overrides=TINY, **folders)
     add_task("zoo", "many", data=data, **folders)
     add_task("zoo", "digits", **folders)
     add_task("zoo", "told", data=data, overrides={"hyperparameters": {SHIFT: {**SHIFTS, "default": 0.2}}}, **folders)
