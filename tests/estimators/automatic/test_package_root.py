@@ -169,6 +169,8 @@ def test_the_program_answers_as_the_model_does_without_evodevo(tmp_path: Path) -
     model.export("source", tmp_path / "program")
     card = (tmp_path / "program" / "README.md").read_text()
     assert "`package_root.py`" in card
+    loaded = evodevo.FittedModel.load(tmp_path / "program")
+    np.testing.assert_array_equal(loaded.predict_proba(test), model.predict_proba(test))
     assert "CC BY-SA 3.0" in card, "what the weights have learned may ask something of who passes them on"
     code = (
         "import sys, json; sys.modules['evodevo'] = None; sys.path.insert(0, sys.argv[1]); from predict import Model; "

@@ -74,6 +74,7 @@ def test_every_plain_model_is_exported_and_verified(model: evodevo.FittedModel, 
     together = MeanPredictor([model.others[name] for name in names], [1 / len(names)] * len(names))
     folder = replace(model, predictor=together).export("source", tmp_path / "all")
     files = {"README.md", "arrays.safetensors", "manifest.json", "model.json", "predict.py", "sounds.py"}
+    files |= {"package_root.py"}  # the rows have an image
     assert {path.name for path in folder.iterdir()} == files
     loaded = evodevo.FittedModel.load(folder)
     loaded.export("source", folder)  # replaces it, verified on rows that are drawn

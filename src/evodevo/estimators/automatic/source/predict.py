@@ -296,13 +296,14 @@ def _mean(facts: dict[str, Any], arrays: dict[str, Any], samples: PlainSamples) 
 def _tower(facts: dict[str, Any], arrays: dict[str, Any], samples: PlainSamples) -> Any:
     tower, rest = facts["tower"], samples.rows(0, samples.count)
     if "root" in tower:
-        found = _beside("package_root").numbers(arrays, samples.images, samples.present)
+        reads, found = ["image"], _beside("package_root").numbers(arrays, samples.images, samples.present)
     else:
+        reads = tower["reads"]
         found = _beside("pretrained_towers").numbers(tower, samples.texts, samples.images, samples.present)
     rest.numbers = np.concatenate([samples.numbers, *found], axis=1)
-    if "tokens" in tower["reads"]:
+    if "tokens" in reads:
         rest.texts = []
-    if "image" in tower["reads"]:
+    if "image" in reads:
         rest.images, rest.present = [], []
     return FORMS[facts["form"]](facts["facts"], arrays, rest)
 

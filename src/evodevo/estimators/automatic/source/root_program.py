@@ -36,7 +36,8 @@ def numbers(arrays, images, present):
 
 
 def written_root(facts: RootFacts, files: dict[str, str | Path]) -> dict[str, Any]:
-    """Facts of a root for its program, which is added to the files of the export.
+    """Add the program of a root to the files of the export; its facts stay as a model keeps them, so that the export is
+    a model that evodevo can load.
 
     Args:
         facts: The root.
@@ -47,4 +48,4 @@ def written_root(facts: RootFacts, files: dict[str, str | Path]) -> dict[str, An
     made = convolution_source(structure, sheet).replace("\n    ", "\n")
     body = f'def Model():\n    """The network."""\n    return {made}'
     files[PROGRAM] = sheet.text(_DOCSTRING, body, _NUMBERS)
-    return {"root": facts.root, "reads": ["image"], "program": PROGRAM.removesuffix(".py")}
+    return facts.model_dump(mode="json")
