@@ -4,7 +4,8 @@ Each rival is tuned over three values on the training rows alone: logistic regre
 numbers, pixels, or on all that a row has) and gradient boosting by five folds, the network (three convolutions with
 batch norm on images, a GRU over words on texts, concatenated where a row has both) by a fifth that is held out, each of
 its rates for a third of the time that ``fit`` has. ``fit`` is compared with whichever of them is best *on the test
-rows*, a choice that favours the rivals; the interval is that of the paired difference.
+rows*, a choice that favours the rivals; the interval is that of the paired difference. With ``--without-root`` the one
+rival is ``fit`` itself without the root of the package, in the same time.
 
     python benchmarks/fit.py --data sets/ --seconds 60 --json fit.json
     python benchmarks/fit.py --seconds 60 --json fit.json --sets breast_cancer digits
@@ -13,7 +14,6 @@ rows*, a choice that favours the rivals; the interval is that of the paired diff
 from __future__ import annotations
 
 import argparse
-import io
 import json
 import re
 import time
@@ -26,7 +26,6 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from PIL import Image
 from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.feature_extraction.text import TfidfVectorizer
@@ -38,6 +37,8 @@ from torch import Tensor, nn
 
 import evodevo
 from evodevo.estimators.automatic.scores import METRICS, difference
+from evodevo.tasks.images.arrays import joined_files
+from evodevo.tasks.images.pixels import decode_all
 from evodevo.tasks.table import tables
 from measuring import surroundings
 
@@ -73,18 +74,15 @@ def images(folder: Path, rows: int, seed: int) -> tuple[Rows, Rows]:
     """Images and labels; of the training rows a random part, at most 3,000 test rows."""
 
     def part(name: str, chance: int, most: int) -> Rows:
-        stored = np.load(folder / f"{name}.npz")
+        file = folder / f"{name}.npz"
+        stored = np.load(file)
         chosen = np.random.default_rng(chance).permutation(len(stored["y"]))[:most]
-        pixels = stored["x"][chosen] if "x" in stored else _decoded(stored["jpg"], stored["offset"], chosen)
-        return {"image": pixels}, stored["y"][chosen].astype(str)
+        if "x" in stored:
+            return {"image": stored["x"][chosen]}, stored["y"][chosen].astype(str)
+        decoded, _, _ = decode_all(joined_files(stored["jpg"], stored["offset"], file), None, skip_corrupt=False)
+        return {"image": np.stack([decoded[place] for place in chosen])}, stored["y"][chosen].astype(str)
 
     return part("train", seed, rows), part("test", 0, 3_000)
-
-
-def _decoded(data: NDArray[np.uint8], offsets: NDArray[np.int64], places: NDArray[np.int64]) -> NDArray[np.uint8]:
-    """Pixels of some of the JPEG files that lie one after the other."""
-    found = [io.BytesIO(data[offsets[place] : offsets[place + 1]].tobytes()) for place in places]
-    return np.stack([np.asarray(Image.open(file)) for file in found])
 
 
 def questions(folder: Path, rows: int, seed: int) -> tuple[Rows, Rows]:
@@ -314,7 +312,7 @@ def main() -> None:
     for seed in range(options.seeds):
         every = sets(options.data, seed, options.rows)
         for name in options.sets or every:
-            key = f"{name}/{seed}/{options.seconds:g}/{options.rows}"
+            key = f"{name}/{seed}/{options.seconds:g}/{options.rows}" + "/root" * options.without_root
             if key not in results:
                 results[key] = measured(*every[name](), options.seconds, seed, without_root=options.without_root)
                 options.json.write_text(json.dumps(results, indent=1))

@@ -36,3 +36,5 @@ def test_equal_arrays_are_stored_once_and_read_as_they_were(tmp_path: Path) -> N
     for same in ('{"x": "nothing"}', '{"a": "b"}', "[]", '{"x": ["a"]}'):
         with pytest.raises(DataError, match="names arrays"):
             from_safetensors(save({"a": large, "b": other}, {"same": same}), "a file")
+    with pytest.raises(DataError, match="a file"):
+        from_safetensors(save({"a": large}, {"same": "{"}), "a file")

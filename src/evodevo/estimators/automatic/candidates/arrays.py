@@ -64,7 +64,10 @@ def from_safetensors(data: bytes, what: str) -> dict[str, NDArray[Any]]:
     except SafetensorError as error:
         raise DataError(f"{what} is no readable safetensors file: {error}") from None
     header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
-    same = canonical.loads(header.get("__metadata__", {}).get(SAME, "{}"), what=what)
+    try:
+        same = canonical.loads(header.get("__metadata__", {}).get(SAME, "{}"), what=what)
+    except UsageError as error:
+        raise DataError(str(error)) from None
     if (
         not isinstance(same, dict)
         or not all(isinstance(one, str) and one in arrays for one in same.values())

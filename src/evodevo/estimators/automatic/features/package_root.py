@@ -104,11 +104,12 @@ class RootReading:
         """A root that a model kept; its files may be a stranger's.
 
         Raises:
-            UsageError: The weights are those of another structure, or it reads larger images than any root.
+            UsageError: The weights are those of another structure, or it has a head, or reads larger images than any
+                root.
         """
         structure = _structure(facts)
-        if structure.image_size > MOST_PIXELS:
-            raise UsageError(f"a root reads images of {MOST_PIXELS} pixels at most.")
+        if structure.image_size > MOST_PIXELS or structure.classes:
+            raise UsageError(f"a root has no head, and reads images of {MOST_PIXELS} pixels at most.")
         # Before anything as large as the structure claims is made.
         count = sum(role_parameters(structure).values())
         if any(array.dtype != np.float32 for array in weights.values()) or count != sum(

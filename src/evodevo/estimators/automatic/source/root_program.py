@@ -23,13 +23,13 @@ def numbers(arrays, images, present):
     """Representations (n, D) of each column of images, NaN where an image is not there.
 
     arrays: the weights, {WEIGHTS}NAME; images: bytes (n, height, width, channels) of each column; present: (n,)."""
-    model = Model()
+    model = Model().eval()
     weights = {{name[{len(WEIGHTS)}:]: array for name, array in arrays.items() if name.startswith("{WEIGHTS}")}}
     model.load_state_dict({{f"parts.{{name}}": torch.tensor(array) for name, array in weights.items()}})
     found = []
     with torch.inference_mode():
         for pixels, there in zip(images, present):
-            parts = [model.eval()(part) for part in torch.tensor(pixels).split({BATCH})]
+            parts = [model(part) for part in torch.tensor(pixels).split({BATCH})]
             found.append(torch.cat(parts).double().masked_fill(~torch.tensor(there)[:, None], math.nan).numpy())
     return found
 '''
