@@ -112,10 +112,13 @@ def test_a_file_that_claims_to_be_the_root_reads_by_its_own_weights_and_cannot_b
     theirs = RootReading.from_state(ours.facts, {name: array * 0.5 for name, array in ours.weights.items()})
     assert not np.allclose(theirs.read(rows).numbers, wanted)
     np.testing.assert_array_equal(ours.read(rows).numbers, wanted)
-    for change in ({"widths": [8192, 8192, 65536]}, {"image_size": 4096}, {"widths": [32, 64]}, {"classes": 2}):
+    for change in ({"widths": [8192, 8192, 65536]}, {"image_size": 4096}, {"widths": [32, 64]}):
         facts = ours.facts.model_copy(update={"structure": {**ours.facts.structure, **change}})
         with pytest.raises(UsageError):
             RootReading.from_state(facts, ours.weights)
+    headed = ours.facts.model_copy(update={"structure": {**ours.facts.structure, "classes": 2}})
+    with pytest.raises(UsageError, match="has no head"):
+        RootReading.from_state(headed, {**ours.weights, "head": np.zeros(2 * 384 + 2, np.float32)})
     with pytest.raises(UsageError, match="not those of its structure"):
         RootReading.from_state(ours.facts, {name: array.astype(np.float64) for name, array in ours.weights.items()})
 
