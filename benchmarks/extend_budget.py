@@ -83,16 +83,18 @@ def logistic(task: MultitaskTask) -> float:
     return answer
 
 
-def tuned(task: MultitaskTask, seconds: float) -> tuple[float, str]:
+def tuned(task: MultitaskTask, seconds: float, seed: int) -> tuple[float, str]:
     """Accuracy on test of three convolutions at the best of three rates in so many CPU seconds, with training images
     moved or not, as validation chooses; the choices in words."""
     began = cpu()
-    scores = {rate: plain(task, rate=rate, seen=PILOT, splits=("validation",), colour=True)[0] for rate in RATES}
+    scores = {
+        rate: plain(task, rate=rate, seen=PILOT, splits=("validation",), colour=True, seed=seed)[0] for rate in RATES
+    }
     rate = max(scores, key=lambda one: scores[one])
     each = (cpu() - began) / len(RATES) / PILOT
     seen = int(min(MOST_SEEN, max(PILOT, (seconds - (cpu() - began)) / each / len(MOVED))))
     found = {
-        moved: plain(task, rate=rate, seen=seen, splits=("validation", "test"), colour=True, moved=moved)
+        moved: plain(task, rate=rate, seen=seen, splits=("validation", "test"), colour=True, moved=moved, seed=seed)
         for moved in MOVED
     }
     moved = max(found, key=lambda one: found[one][0])
@@ -110,7 +112,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2, help="children at a time")
     parser.add_argument("--class", dest="kind", default="ConvSmall", help="class of agents")
     parser.add_argument("--root", default="default", help="as evodevo extend create has it")
-    parser.add_argument("--seed", type=int, default=0, help="of the system")
+    parser.add_argument("--seed", type=int, default=0, help="of the system and of the plain network")
     parser.add_argument("--joint", action="store_true", help="a root that all sets train together")
     options = parser.parse_args()
     torch.set_num_threads(THREADS)
@@ -128,7 +130,7 @@ def main() -> None:
                 MultitaskSettings(data=None if data is None else str(data)), Path(scratch) / "plain"
             )
             count = task.count("test")
-            network, chosen = tuned(task, share)
+            network, chosen = tuned(task, share, options.seed)
             others = {"3-NN on pixels": nearest(task), "logistic regression": logistic(task)}
             others[f"three convolutions, {chosen}"] = network
             for who, other in others.items():
