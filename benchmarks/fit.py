@@ -79,7 +79,7 @@ def images(folder: Path, rows: int, seed: int) -> tuple[Rows, Rows]:
         chosen = np.random.default_rng(chance).permutation(len(stored["y"]))[:most]
         if "x" in stored:
             return {"image": stored["x"][chosen]}, stored["y"][chosen].astype(str)
-        decoded, _, _ = decode_all(joined_files(stored["jpg"], stored["offset"], file), None, skip_corrupt=False)
+        decoded, *_ = decode_all(joined_files(stored["jpg"], stored["offset"], file), None, skip_corrupt=False)
         return {"image": np.stack([decoded[place] for place in chosen])}, stored["y"][chosen].astype(str)
 
     return part("train", seed, rows), part("test", 0, 3_000)

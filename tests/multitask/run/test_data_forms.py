@@ -75,7 +75,7 @@ PICTURES = samples(lambda chance, count: chance.integers(0, 256, (count, 5, 5), 
 
 def task_of(path: Path, cache: Path, **given: Any) -> tuple[Any, ...]:
     """What a task is: its source, classes, and the arrays of each split, in order."""
-    facts, counts, _ = prepare_task("mine", path, given, cache)
+    facts, counts, *_ = prepare_task("mine", path, given, cache)
     settings = validate(MultitaskSettings, dict(facts.task), what="settings")
     task = MultitaskTask.open(settings, cache, facts.task_key)
     arrays = {

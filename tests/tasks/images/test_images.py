@@ -156,11 +156,37 @@ def test_prepared_images_are_found_by_key_without_the_files(tmp_path: Path, monk
         ImagesTask.open(task.settings, tmp_path / "elsewhere", task.key)
 
 
-def test_mixed_sizes_need_a_size_and_corrupt_images_are_counted(tmp_path: Path) -> None:
+def test_images_of_several_sizes_become_one_size_whichever_comes_first(tmp_path: Path) -> None:
+    folder = _folder(tmp_path / "images")
+    assert "uneven" not in _open(tmp_path, data=str(folder)).describe()
+    Image.new("RGB", (9, 3), "red").save(folder / "a" / "zz_wide.png")
+    last = _open(tmp_path, data=str(folder))
+    assert (last.inputs[0].height, last.inputs[0].width, last.describe()["uneven"]) == (64, 64, True)
+    (folder / "a" / "zz_wide.png").rename(folder / "a" / "00_wide.png")
+    first = _open(tmp_path, data=str(folder))
+    both = [
+        sorted(
+            image.tobytes() for split in SPLITS for image in task.fetch(split, np.arange(task.count(split)))["image"]
+        )
+        for task in (last, first)
+    ]
+    assert both[0] == both[1]
+    given = _open(tmp_path, data=str(folder), size=(4, 6))
+    assert (given.inputs[0].height, "uneven" in given.describe()) == (4, False)
+
+
+def test_splits_of_different_sizes_become_one_size(tmp_path: Path) -> None:
+    for split, side in (("train", 5), ("test", 7)):
+        _folder(tmp_path / "images" / split)
+        for file in (tmp_path / "images" / split).rglob("*.png"):
+            Image.open(file).resize((side, side)).save(file)
+    task = _open(tmp_path, data=str(tmp_path / "images"))
+    assert (task.inputs[0].height, task.inputs[0].width, task.describe()["uneven"]) == (64, 64, True)
+
+
+def test_corrupt_images_are_counted(tmp_path: Path) -> None:
     folder = _folder(tmp_path / "images")
     Image.new("RGB", (9, 3)).save(folder / "a" / "wide.png")
-    with pytest.raises(DataError, match=r"3 x 9, 5 x 5.*Set size"):
-        _open(tmp_path, data=str(folder))
     (folder / "b" / "broken.png").write_bytes(b"no image")
     with pytest.raises(DataError, match=r"broken\.png"):
         _open(tmp_path, data=str(folder))

@@ -10,7 +10,7 @@ from PIL import Image
 
 from evodevo.errors import DataError
 from evodevo.tasks.images import pixels
-from evodevo.tasks.images.pixels import decode, decode_all, uniform
+from evodevo.tasks.images.pixels import UNEQUAL_SIDE, decode, decode_all, uniform
 
 
 def encoded(picture: Image.Image, kind: str = "PNG", **options: object) -> bytes:
@@ -68,9 +68,9 @@ def test_corrupt_images_are_left_out_only_on_wish_and_memory_has_a_limit(
 ) -> None:
     good = encoded(Image.fromarray(noise))
     files = [("a", good), ("b", b"bad"), ("c", good), ("d", DataError("gone"))]
-    images, kept, skipped = decode_all(files, (4, 3), skip_corrupt=True)
+    images, kept, skipped, uneven = decode_all(files, (4, 3), skip_corrupt=True)
     assert [image.shape for image in images] == [(4, 3, 3)] * 2
-    assert (kept, skipped) == ([0, 2], ["b", "d"])
+    assert (kept, skipped, uneven) == ([0, 2], ["b", "d"], False)
     with pytest.raises(DataError, match="the image b"):
         decode_all(files, None, skip_corrupt=False)
     monkeypatch.setattr(pixels, "MAX_BYTES", 200)
@@ -80,8 +80,7 @@ def test_corrupt_images_are_left_out_only_on_wish_and_memory_has_a_limit(
 
 def test_sizes_and_channels_are_made_equal(noise: np.ndarray) -> None:
     grey, large = noise[..., :1], np.repeat(np.repeat(noise, 2, 0), 2, 1)
-    with pytest.raises(DataError, match=r"2 sizes \(5 x 7, 10 x 14\)"):
-        uniform([noise, large], None, "auto", "these")
+    assert uniform([noise, large], None, "auto", "these").shape == (2, UNEQUAL_SIDE, UNEQUAL_SIDE, 3)
     both = uniform([grey, large], (5, 7), "auto", "these")
     assert both.shape == (2, 5, 7, 3)
     np.testing.assert_array_equal(both[0], np.repeat(grey, 3, axis=2))

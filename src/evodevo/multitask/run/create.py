@@ -55,6 +55,7 @@ class CreatedAgent:
         samples: number of the task's samples by split; empty for an agent without a task.
         root: the root that was added for it, since no other could read the samples; None for none.
         left_out: column of its table that is not read -> the reason.
+        uneven: whether the task's images had several sizes and all were resized.
         together: tasks of the system that could train a root together; empty where they have one.
     """
 
@@ -63,6 +64,7 @@ class CreatedAgent:
     samples: Mapping[str, int]
     root: AgentRow | None = None
     left_out: Mapping[str, str] = field(default_factory=dict)
+    uneven: bool = False
     together: Sequence[str] = ()
 
 
@@ -219,8 +221,9 @@ def add_task(
         agent = recorded_task(opened_system, task)
         samples: Mapping[str, int] = {}
         left_out: Mapping[str, str] = {}
+        uneven = False
         if agent is None:
-            agent, samples, left_out = prepare_task(task, data, given, cache_folder)
+            agent, samples, left_out, uneven = prepare_task(task, data, given, cache_folder)
         elif data is not None or given:
             raise UsageError(
                 f"task {task!r} is in system {opened_system.row.name!r} already, with its data; leave the data out to"
@@ -254,7 +257,9 @@ def add_task(
         root = None if begun is None else begun.add_to(opened_system)
         agents = [opened_system.add_agent(kind_of, task, settings) for kind_of, settings in new]
         together = possible_tasks(opened_system, kind)
-        return [CreatedAgent(opened_system.row.name, agent, samples, root, left_out, together) for agent in agents]
+        return [
+            CreatedAgent(opened_system.row.name, agent, samples, root, left_out, uneven, together) for agent in agents
+        ]
 
 
 def withdraw(system: str, name: str, *, store: str | Path = "runs") -> list[str]:

@@ -101,7 +101,7 @@ def plan_root(
     samples: Mapping[str, int] = {}
     if how == PRETRAIN:
         checked_name(kind, word)
-        agent, samples, _ = prepare_task(word, data, table_of("task", own.pop("task", {})), cache_folder)
+        agent, samples, *_ = prepare_task(word, data, table_of("task", own.pop("task", {})), cache_folder)
         check_modalities(kind, word, agent)
         version = own.get("version", system.version)
         given_course = {*system.training, *table_of("training", own.get("training", {}))} & {*COURSE}

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from evodevo.errors import UsageError
 from evodevo.multitask.agent import AGENTS
@@ -30,9 +31,25 @@ OF_TASK = ("classes", "task", "task_key", "class_names", "modalities", "inputs",
 """Settings of an agent that all agents of its task share."""
 
 
+class PreparedTask(NamedTuple):
+    """A task whose data were read.
+
+    Args:
+        agent: settings that its agents record.
+        samples: number of its samples by split.
+        left_out: column of a table that is not read -> the reason.
+        uneven: whether its images had several sizes, none was given, and all were resized.
+    """
+
+    agent: AgentSettings
+    samples: Mapping[str, int]
+    left_out: Mapping[str, str] = MappingProxyType({})
+    uneven: bool = False
+
+
 def prepare_task(
     name: str, data: str | Path | None, given: Mapping[str, Any], cache_folder: Path | None
-) -> tuple[AgentSettings, Mapping[str, int], Mapping[str, str]]:
+) -> PreparedTask:
     """Read, check and divide the data of a task; the cache has them from then on.
 
     Args:
@@ -40,10 +57,6 @@ def prepare_task(
         data: its files.
         given: other settings of ``MultitaskSettings``.
         cache_folder: folder of prepared data.
-
-    Returns:
-        The settings that its agents record, its number of samples by split, and the columns of a table that are not
-        read, each with the reason.
 
     Raises:
         UsageError, DataError: settings or data that cannot be used.
@@ -81,7 +94,7 @@ def prepare_task(
         inputs=tuple(asdict(spec) for spec in opened.inputs),
         columns=opened.row_columns,
     )
-    return facts, samples, left_out
+    return PreparedTask(facts, samples, left_out, about["source"].get("uneven", False))
 
 
 def recorded_task(system: System, task: str) -> AgentSettings | None:

@@ -93,7 +93,7 @@ def read(tables: Sequence[References], size: tuple[int, int] | None, colour: Col
     """Decode the images that the tables name, each once.
 
     Raises:
-        DataError: An image is missing or cannot be read, unless such images are skipped, or sizes differ.
+        DataError: An image is missing or cannot be read, unless such images are skipped.
         UnsafeFileError: A path leads out of the folder.
     """
     images: list[Pixels] = []
@@ -106,7 +106,7 @@ def read(tables: Sequence[References], size: tuple[int, int] | None, colour: Col
             decoded, kept = from_arrays(table, named), list(range(len(named)))
         else:
             files = ((name, table.bytes_or_error(name)) for name in named)
-            decoded, kept, lost = decode_all(files, size, skip_corrupt)
+            decoded, kept, lost, _ = decode_all(files, size, skip_corrupt)
             skipped += lost
         index_of = {named[row]: len(images) + index for index, row in enumerate(kept)}
         images += decoded

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -68,12 +68,14 @@ class Labelled:
         labels: Class name of each image.
         classes: Names of the classes in order.
         skipped: Names of the images that could not be read.
+        uneven: Whether they had several sizes and none was given, so that all were resized.
     """
 
     images: Sequence[Pixels]
     labels: Sequence[str]
     classes: tuple[str, ...]
     skipped: tuple[str, ...] = ()
+    uneven: bool = False
 
 
 def locate(path: Path, pool: Pool = "all") -> list[ImageSet]:
@@ -203,8 +205,9 @@ def _class_folders(part: ImageSet, size: tuple[int, int] | None, skip_corrupt: b
             f"{len(part.files) - len(sounds):,} images; give one kind."
         )
     found = ((str(file), _bytes_or_error(file)) for file in part.files)
-    images, kept, skipped = decode_all(found, size, skip_corrupt)
-    return Labelled(images, [names[row] for row in kept], tuple(sorted(set(names))), tuple(skipped))
+    decoded = decode_all(found, size, skip_corrupt)
+    labels = [names[row] for row in decoded.kept]
+    return Labelled(decoded.images, labels, tuple(sorted(set(names))), tuple(decoded.skipped), decoded.uneven)
 
 
 def _bytes_or_error(path: Path) -> bytes | DataError:
@@ -228,8 +231,9 @@ def _npz(path: Path, images: str, labels: str, size: tuple[int, int] | None, ski
     names = beside if beside.is_file() else None
     if not packed:
         return _numbered(list(as_pixels(arrays[images], f"the array {images!r} of {path}")), numbers, names)
-    pixels, kept, skipped = decode_all(joined_files(arrays["jpg"], arrays["offset"], path), size, skip_corrupt)
-    return _numbered(pixels, numbers[kept], names, tuple(skipped))
+    decoded = decode_all(joined_files(arrays["jpg"], arrays["offset"], path), size, skip_corrupt)
+    labelled = _numbered(decoded.images, numbers[decoded.kept], names, tuple(decoded.skipped))
+    return replace(labelled, uneven=decoded.uneven)
 
 
 def _numbered(

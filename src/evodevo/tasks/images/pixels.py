@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import warnings
 from collections.abc import Iterable, Sequence
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,8 @@ FORMATS = ("PNG", "JPEG", "GIF", "BMP", "WEBP", "TIFF", "PPM")
 MAX_PIXELS = 2**26
 ADVICE = " Remove or replace it, or set skip_corrupt."
 _ORIENTATION = 0x0112  # of EXIF: how a camera was held
+UNEQUAL_SIDE = 64
+"""Height and width in pixels, where no size is given, of images of several sizes."""
 MAX_FILE_BYTES = 64 * files.MIB
 MAX_BYTES = files.most_input()
 """Largest size of all images of a task together, as uint8."""
@@ -74,18 +76,32 @@ def decode(data: bytes, place: str) -> Pixels:
         raise DataError(f"the image {place} cannot be read: {reason}.{ADVICE}") from None
 
 
+class Decoded(NamedTuple):
+    """Many files that were decoded.
+
+    Args:
+        images: Images, each (height, width, 1 or 3).
+        kept: Index of the file of each image.
+        skipped: Names of the files that were left out.
+        uneven: Whether they had several sizes and none was given, so that all were resized.
+    """
+
+    images: list[Pixels]
+    kept: list[int]
+    skipped: list[str]
+    uneven: bool
+
+
 def decode_all(
     files: Iterable[tuple[str, bytes | DataError]], size: tuple[int, int] | None, skip_corrupt: bool
-) -> tuple[list[Pixels], list[int], list[str]]:
+) -> Decoded:
     """Decode many files, each resized as soon as it is read, so that photos do not fill the memory.
 
     Args:
         files: Name of each file, and its bytes or the error of reading it.
-        size: Height and width in pixels; None leaves the images as they are.
+        size: Height and width in pixels; None leaves images of one size as they are, and makes all of them
+            ``UNEQUAL_SIDE`` where there are several.
         skip_corrupt: Whether to leave out files that cannot be read.
-
-    Returns:
-        Images, the indices of their files, and the names of the files left out.
 
     Raises:
         DataError: A file cannot be read and is not to be skipped, or the images exceed the memory limit.
@@ -93,7 +109,7 @@ def decode_all(
     images: list[Pixels] = []
     kept: list[int] = []
     skipped: list[str] = []
-    room = MAX_BYTES
+    uneven, room = False, MAX_BYTES
     for number, (name, data) in enumerate(files):
         try:
             if isinstance(data, DataError):
@@ -104,6 +120,11 @@ def decode_all(
                 raise
             skipped.append(name)
             continue
+        if size is None and images and image.shape[:2] != images[0].shape[:2]:
+            size, uneven = (UNEQUAL_SIDE, UNEQUAL_SIDE), True
+            room += sum(other.size for other in images)
+            images = [resized(other, *size) for other in images]
+            room -= sum(other.size for other in images)
         if size is not None:
             image = resized(image, *size)
         room -= image.size
@@ -113,7 +134,7 @@ def decode_all(
             )
         images.append(image)
         kept.append(number)
-    return images, kept, skipped
+    return Decoded(images, kept, skipped, uneven)
 
 
 def uniform(images: Sequence[Pixels], size: tuple[int, int] | None, colour: Colour, what: str) -> Pixels:
@@ -121,7 +142,7 @@ def uniform(images: Sequence[Pixels], size: tuple[int, int] | None, colour: Colo
 
     Args:
         images: Images, each (height, width, 1 or 3).
-        size: Height and width in pixels; None requires equal sizes.
+        size: Height and width in pixels; None is their own where all have one, else ``UNEQUAL_SIDE`` for both.
         colour: Colour of the result; ``auto`` is colour where any image has it.
         what: Origin of the images, for the message.
 
@@ -129,15 +150,11 @@ def uniform(images: Sequence[Pixels], size: tuple[int, int] | None, colour: Colo
         Pixels, (N, height, width, channels).
 
     Raises:
-        DataError: Sizes differ and no size is given, or the images exceed the memory limit.
+        DataError: The images exceed the memory limit.
     """
     sizes = {image.shape[:2] for image in images}
     if size is None and len(sizes) > 1:
-        some = ", ".join(f"{height} x {width}" for height, width in sorted(sizes)[:4])
-        raise DataError(
-            f"{what} has images of {len(sizes):,} sizes ({some}{', ...' if len(sizes) > 4 else ''}). Set size ="
-            " [height, width], to which all are resized."
-        )
+        size = (UNEQUAL_SIDE, UNEQUAL_SIDE)
     height, width = size or next(iter(sizes), (0, 0))
     deep = colour == "rgb" or (colour == "auto" and any(image.shape[2] == 3 for image in images))
     channels = 3 if deep else 1

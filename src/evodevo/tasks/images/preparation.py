@@ -111,10 +111,11 @@ def prepare(
 
     Returns:
         Per split: ``pixels`` flat, ``labels`` (N,) within the domain, ``domains`` (N,); ``info`` with the shape, the
-        classes of each domain, the skipped images, and the rule of the split.
+        classes of each domain, the skipped images, the rule of the split, and ``uneven`` where images of several sizes
+        were made one.
 
     Raises:
-        DataError: Images are unreadable, sizes differ, there is one class only, or a class has no training image.
+        DataError: Images are unreadable, there is one class only, or a class has no training image.
     """
     pools = [
         pool
@@ -125,6 +126,7 @@ def prepare(
     everything = [image for pool in pools for image in pool.found.images]
     if not everything:
         raise DataError(f"{_sources(domains)} has no readable image. {image_files.HOW_TO_GIVE_IMAGES}.")
+    uneven = any(pool.found.uneven for pool in pools) or len({image.shape[:2] for image in everything}) > 1
     pixels = uniform(everything, size, colour, _sources(domains))
     contents = [fingerprint(image.tobytes()) for image in pixels]
     members = [(pool, label) for pool in pools for label in pool.found.labels]
@@ -165,6 +167,7 @@ def prepare(
         "dropped_as_held_out": division.dropped,
         "skipped": len(skipped),
         "skipped_names": skipped[:_NAMED],
+        **({"uneven": True} if size is None and uneven else {}),
     }
     return CachedTokens(arrays, b"", info)
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from evodevo.errors import DataError, quoted_list
 from evodevo.tasks.image_text.references import References, from_arrays
 from evodevo.tasks.images.arrays import PATH_ADVICE, is_arrays
-from evodevo.tasks.images.pixels import ADVICE, MAX_BYTES, Colour, Pixels, decode, resized, uniform
+from evodevo.tasks.images.pixels import ADVICE, MAX_BYTES, UNEQUAL_SIDE, Colour, Pixels, decode, resized, uniform
 from evodevo.tasks.table import cells as table_cells
 from evodevo.tasks.table.cells import Box, Trouble
 
@@ -48,8 +48,6 @@ class TableImages:
 
 
 _LARGEST_SIDE = 128
-SIDE = 64
-"""Height and width in pixels, where no size is given, of images above ``_LARGEST_SIDE`` or of several sizes."""
 
 
 def read(tables: Sequence[Named], size: tuple[int, int] | None, colour: Colour) -> TableImages:
@@ -84,7 +82,7 @@ def read(tables: Sequence[Named], size: tuple[int, int] | None, colour: Colour) 
                 else:
                     # The first image that does not fit fixes one size for all, also for those read before.
                     if size is None and not _fits(image, images):
-                        size = (SIDE, SIDE)
+                        size = (UNEQUAL_SIDE, UNEQUAL_SIDE)
                         images = [resized(other, *size) for other in images]
                     image = image if size is None else resized(image, *size)
                     room -= image.size
