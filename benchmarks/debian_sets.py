@@ -40,6 +40,8 @@ CLIPART = (
 ICONS = "actions mimetypes apps status devices places"
 TERRAIN = "castle water interior walls forest flat bridge village grass cave unwalkable mountains sand hills chasm"
 LANGUAGES = ("en", "es", "fr", "it", "ru")
+SHORTEST = 4_000
+"""Bytes of a sound, a quarter of a second; some prompts are empty."""
 SCRIPTS = 20
 """Number of scripts, those with the most letters."""
 
@@ -120,7 +122,8 @@ def prompts(packages: Path) -> Iterator[Sample]:
         sounds = unpacked(f"asterisk-core-sounds-{language}-wav", packages) / "usr/share/asterisk/sounds"
         for folder in sorted(one for one in sounds.iterdir() if one.is_dir()):
             for file in sorted(folder.rglob("*.wav")):
-                yield Sample(language, str(file.relative_to(folder)), file)
+                if file.stat().st_size >= SHORTEST:
+                    yield Sample(language, str(file.relative_to(folder)), file)
 
 
 @dataclass(frozen=True)

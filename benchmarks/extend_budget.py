@@ -2,6 +2,7 @@
 
 Run: python benchmarks/extend_budget.py --data FOLDER [--json PATH] [--sets cmaterdb_devanagari,cmaterdb_bangla]
     [--budget 10m --workers 2 --cycles 1 --class ConvSmall --root default --seed 0 --joint]
+    python benchmarks/extend_budget.py --of PATH PATH ...    over the seeds of such files
 
 One system gets an agent for each set and ``run --budget``, all else by default; with ``--joint`` also a root that all
 sets train together. Each set then has 3-NN and logistic regression on pixels at 20 x 20 grey, and a network of three
@@ -15,8 +16,10 @@ on the test split, which nothing has chosen by; the interval is that of the diff
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import resource
+import statistics
 import tempfile
 import time
 from pathlib import Path
@@ -28,7 +31,7 @@ from evodevo.multitask.run.create import add_root, add_task, create_system
 from evodevo.multitask.run.run import run_system
 from evodevo.tasks.multitask.task import MultitaskSettings, MultitaskTask
 from extend_images import SIDE, nearest, pixels, plain
-from measuring import THREADS, Report
+from measuring import THREADS, Report, mean_in_words
 
 RATES = (5e-4, 2e-3, 8e-3)
 MOVED = (0, 3)
@@ -101,11 +104,34 @@ def tuned(task: MultitaskTask, seconds: float, seed: int) -> tuple[float, str]:
     return found[moved][1], f"rate {rate:g}, moved by {moved}"
 
 
+def over_seeds(paths: list[Path]) -> None:
+    """Print means over files of several seeds, and the differences, paired, with the interval of Student's t."""
+    gaps: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    for path in paths:
+        for row in json.loads(path.read_text())["rows"]:
+            pair = (row["set"], row["other"].partition(",")[0])
+            gaps.setdefault(pair, []).append((float(row["system"]), float(row["its accuracy"])))
+    report = Report("one system in a given time, over seeds", settings={"files": len(paths)})
+    for (name, other), found in gaps.items():
+        report.rows.append(
+            {
+                "set": name,
+                "seeds": len(found),
+                "system": f"{statistics.fmean(ours for ours, _ in found):.4f}",
+                "other": other,
+                "its accuracy": f"{statistics.fmean(theirs for _, theirs in found):.4f}",
+                "difference, points": mean_in_words([100 * (ours - theirs) for ours, theirs in found]),
+            }
+        )
+    report.finish(None)
+
+
 def main() -> None:
     """Measure and report."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path, default=None, help="write everything measured to this file")
-    parser.add_argument("--data", required=True, help="folder with a folder for each set")
+    parser.add_argument("--of", type=Path, nargs="+", help="files of --json; measures nothing")
+    parser.add_argument("--data", help="folder with a folder for each set")
     parser.add_argument("--sets", default="cmaterdb_devanagari,cmaterdb_bangla", help="folders, by commas; or digits")
     parser.add_argument("--budget", default="10m", help="of the whole system")
     parser.add_argument("--cycles", type=int, default=1, help="of each agent")
@@ -115,6 +141,11 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0, help="of the system and of the plain network")
     parser.add_argument("--joint", action="store_true", help="a root that all sets train together")
     options = parser.parse_args()
+    if options.of:
+        over_seeds(options.of)
+        return
+    if options.data is None:
+        parser.error("--data is needed")
     torch.set_num_threads(THREADS)
     settings = {"budget": options.budget, "cycles": options.cycles, "workers": options.workers, "seed": options.seed}
     settings |= {"class": options.kind, "root": options.root, "joint root": options.joint}

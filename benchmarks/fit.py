@@ -37,14 +37,17 @@ from torch import Tensor, nn
 
 import evodevo
 from evodevo.estimators.automatic.scores import METRICS, difference
+from evodevo.tasks.images import files
 from evodevo.tasks.images.arrays import joined_files
-from evodevo.tasks.images.pixels import decode_all
+from evodevo.tasks.images.pixels import decode_all, uniform
 from evodevo.tasks.table import tables
 from measuring import surroundings
 
 Rows = tuple[dict[str, Any], NDArray[np.str_]]
 IMAGES = ("fashion_mnist", "mnist10k", "cmaterdb_bangla", "cmaterdb_devanagari", "notmnist10k", "cifar10_jpg")
 """Sets of images; the package's root has learned the first two, and relatives of notmnist10k."""
+UNSEEN = ("clipart", "icons", "terrain", "scripts")
+"""Sets of ``debian_sets.py``, where the folder of sets has them."""
 FOLDS = 5
 BATCH = 64
 WORDS = 128
@@ -85,6 +88,19 @@ def images(folder: Path, rows: int, seed: int) -> tuple[Rows, Rows]:
     return part("train", seed, rows), part("test", 0, 3_000)
 
 
+def drawings(folder: Path, rows: int, seed: int) -> tuple[Rows, Rows]:
+    """Images in folders of classes, made 32 x 32 in colour; of the training rows a random part."""
+
+    def part(name: str, most: int) -> Rows:
+        (source,) = files.locate(folder / name)
+        found = files.read(source, size=(32, 32))
+        chosen = np.random.default_rng(seed).permutation(len(found.labels))[:most]
+        pixels = uniform(found.images, (32, 32), "rgb", name)
+        return {"image": pixels[chosen]}, np.asarray(found.labels)[chosen]
+
+    return part("train", rows), part("test", 3_000)
+
+
 def questions(folder: Path, rows: int, seed: int) -> tuple[Rows, Rows]:
     """Images with a question each, and answers; of the training rows a random part, at most 3,000 test rows."""
 
@@ -109,6 +125,8 @@ def sets(data: Path | None, seed: int, count: int) -> dict[str, Callable[[], tup
             found[name] = partial(texts, data / name, count, seed)
         for name in IMAGES:
             found[name] = partial(images, data / name, count, seed)
+        for name in (one for one in UNSEEN if (data / one).exists()):
+            found[name] = partial(drawings, data / name, count, seed)
         found["easy_vqa"] = partial(questions, data / "easy_vqa", count, seed)
     return found
 
