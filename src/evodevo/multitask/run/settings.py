@@ -5,13 +5,13 @@ Source: docs/spec/munet.md#tasks. Nothing is recorded here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from evodevo.errors import UsageError
+from evodevo.errors import UsageError, quoted_list
 from evodevo.multitask.agent import AGENTS
 from evodevo.multitask.rules import whole_settings
 from evodevo.multitask.schedule import is_root
@@ -38,13 +38,13 @@ class PreparedTask(NamedTuple):
         agent: settings that its agents record.
         samples: number of its samples by split.
         left_out: column of a table that is not read -> the reason.
-        uneven: whether its images had several sizes, none was given, and all were resized.
+        notes: sentences about what was done to its samples.
     """
 
     agent: AgentSettings
     samples: Mapping[str, int]
     left_out: Mapping[str, str] = MappingProxyType({})
-    uneven: bool = False
+    notes: Sequence[str] = ()
 
 
 def prepare_task(
@@ -94,7 +94,21 @@ def prepare_task(
         inputs=tuple(asdict(spec) for spec in opened.inputs),
         columns=opened.row_columns,
     )
-    return PreparedTask(facts, samples, left_out, about["source"].get("uneven", False))
+    return PreparedTask(facts, samples, left_out, _notes(about["source"]))
+
+
+def _notes(source: Mapping[str, Any]) -> list[str]:
+    """What became of images of several sizes and of unreadable ones, from the description of their task."""
+    notes = []
+    if source.get("uneven"):
+        height, width = source["shape"][:2]
+        notes.append(
+            f"Its images have several sizes; all are resized to {height} x {width}. Another size, HEIGHT and WIDTH in"
+            " pixels: --set task.options.size='[HEIGHT, WIDTH]'"
+        )
+    if count := source.get("skipped", 0):
+        notes.append(f"{count:,} images cannot be read and are left out ({quoted_list(source['skipped_names'])}).")
+    return notes
 
 
 def recorded_task(system: System, task: str) -> AgentSettings | None:

@@ -24,6 +24,7 @@ FORMATS = ("PNG", "JPEG", "GIF", "BMP", "WEBP", "TIFF", "PPM")
 # Larger than any useful photo, smaller than the size that a decompression bomb states.
 MAX_PIXELS = 2**26
 ADVICE = " Remove or replace it, or set skip_corrupt."
+_LIMIT = f"at most {MAX_PIXELS:,} are read. Make it smaller, or set skip_corrupt."
 _ORIENTATION = 0x0112  # of EXIF: how a camera was held
 UNEQUAL_SIDE = 64
 """Height and width in pixels, where no size is given, of images of several sizes."""
@@ -59,16 +60,15 @@ def decode(data: bytes, place: str) -> Pixels:
             warnings.simplefilter("ignore")  # pillow warns of odd metadata; the limit below is stricter than its own
             with Image.open(io.BytesIO(data), formats=FORMATS) as picture:
                 if picture.width * picture.height > MAX_PIXELS:
-                    raise DataError(
-                        f"the image {place} states {picture.width} x {picture.height} pixels; at most {MAX_PIXELS:,}"
-                        " are read. Make it smaller."
-                    )
+                    raise DataError(f"the image {place} states {picture.width} x {picture.height} pixels; {_LIMIT}")
                 picture.load()
                 # Pillow copies what is upright already, a fifth of the time of a small image.
                 turned = picture.getexif().get(_ORIENTATION, 1) != 1
                 return _as_array(ImageOps.exif_transpose(picture) if turned else picture)
     except DataError:
         raise
+    except Image.DecompressionBombError:  # pillow's own limit is higher
+        raise DataError(f"the image {place} states more than {Image.MAX_IMAGE_PIXELS:,} pixels; {_LIMIT}") from None
     except Exception as error:  # the readers of formats raise what their mistakes are: struct.error, KeyError, ...
         # pillow's message for an unknown format holds only the address of a Python object.
         unknown = isinstance(error, UnidentifiedImageError)
