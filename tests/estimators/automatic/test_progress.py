@@ -65,6 +65,16 @@ def test_the_share_is_of_the_time() -> None:
     assert state.share == 1
 
 
+def test_reading_is_no_part_of_the_time() -> None:
+    now = [5.0]
+    state = FitProgress(lambda: now[0])
+    now[0] = 60.0
+    state.handle("reading", {"done": 1500, "count": 8000})
+    assert (state.now, state.share, state.left) == ("reading: 1,500 of 8,000 images", 0, "")
+    state.handle(*MESSAGES[0])
+    assert (state.now, state.share, state.left) == ("plain models", 0, "1 min 40 s")
+
+
 def test_time_of_earlier_processes_counts() -> None:
     now = [5.0]
     state = FitProgress(lambda: now[0])

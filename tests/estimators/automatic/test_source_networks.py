@@ -18,6 +18,7 @@ from evodevo.errors import VerificationError
 from evodevo.estimators.automatic.candidates.constant import ConstantPredictor
 from evodevo.estimators.automatic.candidates.mean import MeanPredictor
 from evodevo.estimators.automatic.candidates.network import NetworkRow, inputs
+from evodevo.estimators.automatic.features.package_root import USUAL, RootReading
 from evodevo.estimators.automatic.leaderboard import Row
 from evodevo.estimators.automatic.networks.arms import arms_for
 from evodevo.estimators.automatic.networks.judging import build_arm, output_of
@@ -55,10 +56,11 @@ def model_of(data: dict[str, Any], only: str = "", constant: bool = False) -> ev
     reading, targets = RowReading.of(given, ("y",)), Targets.of(given, "y", "")
     samples = reading.read(given)
     networks = inputs(samples, reading.levels)
+    root = RootReading.of(USUAL, samples) if samples.images else None
     parts: list[Any] = []
     for half in (np.arange(0, 25), np.arange(10, COUNT)):  # folds have vocabularies and scales of their own
         read_by = NetworkReading.of(networks.take(half))
-        for number, arm in enumerate(arms_for(read_by)):
+        for number, arm in enumerate(arms_for(read_by, root)):
             if only not in arm.name:
                 continue
             network = build_arm(arm.structure, read_by, output_of("class", 3), number)
@@ -100,7 +102,9 @@ def test_networks_of_every_kind_are_exported_and_verified(tmp_path: Path, monkey
     answers = model.predict_proba(data)
     assert answers.std(0).min() > 0.01
     folder = model.export("source", tmp_path / "out")
-    assert {path.name for path in folder.iterdir()} >= {"predict.py", "torch_networks.py", "zoo_1.py", "model.json"}
+    names = {"predict.py", "torch_networks.py", "package_root.py", "zoo_2.py", "model.json"}
+    assert {path.name for path in folder.iterdir()} >= names
+    assert "mnist10k (CC BY-SA 3.0)" in (folder / "README.md").read_text()
     for file in folder.glob("*.py"):
         assert "import evodevo" not in file.read_text()
     assert (evodevo.FittedModel.load(folder).predict_proba(data) == answers).all()

@@ -10,7 +10,7 @@ from PIL import Image
 
 from evodevo.errors import DataError
 from evodevo.tasks.images import pixels
-from evodevo.tasks.images.pixels import UNEQUAL_SIDE, decode, decode_all, uniform
+from evodevo.tasks.images.pixels import UNEQUAL_SIDE, decode, decode_all, shape_of, uniform
 
 
 def encoded(picture: Image.Image, kind: str = "PNG", **options: object) -> bytes:
@@ -57,13 +57,28 @@ def test_a_cut_off_image_is_refused(noise: np.ndarray) -> None:
         decode(whole[: len(whole) // 2], "half.png")
 
 
+@pytest.mark.parametrize("mode", ["1", "L", "LA", "I;16", "P", "RGB", "RGBA", "CMYK"])
+def test_the_head_of_a_file_has_the_shape_of_its_picture(mode: str) -> None:
+    kind = "TIFF" if mode == "CMYK" else "PNG"
+    for turned in (1, 3, 6, 8):
+        image = Image.new(mode, (5, 9))
+        exif = image.getexif()
+        exif[0x0112] = turned
+        written = io.BytesIO()
+        image.save(written, kind, exif=exif)
+        data = written.getvalue()
+        assert shape_of(data, "image") == decode(data, "image").shape
+    with pytest.raises(DataError, match="no image format"):
+        shape_of(b"no image", "image")
+
+
 def test_a_decompression_bomb_is_refused_by_its_stated_size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pixels, "MAX_PIXELS", 99)
-    with pytest.raises(DataError, match="states 10 x 10 pixels"):
+    with pytest.raises(DataError, match="has 10 x 10 pixels"):
         decode(encoded(Image.new("L", (10, 10))), "bomb.png")
     monkeypatch.undo()
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 40)  # of pillow, which refuses twice as many before we can look
-    with pytest.raises(DataError, match="states more than 40 pixels; at most 67,108,864"):
+    with pytest.raises(DataError, match="too many pixels; at most 67,108,864"):
         decode(encoded(Image.new("L", (10, 10))), "bomb.png")
 
 

@@ -39,7 +39,7 @@ def fit(
         list[str] | None,
         typer.Option("--label", metavar="COLUMN", help="Label column; repeat it for columns of yes and no."),
     ] = None,
-    time_limit: Annotated[str, typer.Option(metavar="TIME", help="Time for all of it: 90s, 5m, 1h.")] = "5m",
+    time_limit: Annotated[str, typer.Option(metavar="TIME", help="Time after the data are read: 90s, 5m, 1h.")] = "5m",
     test: Annotated[
         Path | None, typer.Option(metavar="DATA", help="Rows with labels that decide nothing: scores at the end.")
     ] = None,
@@ -90,6 +90,9 @@ def fit(
     image_size: Annotated[
         int, typer.Option(metavar="PIXELS", help="Largest height and width at which images are read, 1 to 1024.")
     ] = 64,
+    skip_corrupt: Annotated[
+        bool, typer.Option("--skip-corrupt", help="Leave out rows whose image cannot be read, also of --test.")
+    ] = False,
     seed: Annotated[int, typer.Option(min=0, help="Seed of splits, weights and order.")] = 0,
     json: Json = False,
 ) -> None:
@@ -101,6 +104,7 @@ def fit(
     from evodevo.estimators.automatic.source.export import check
     from evodevo.estimators.automatic.unfinished.folder import UNFINISHED
     from evodevo.tasks.rows import sources
+    from evodevo.tasks.rows.unreadable import without_unreadable
 
     names: Any = label[0] if label and len(label) == 1 else tuple(label or (USUAL_LABEL,))
     # All that can be wrong is found before the work, not after it.
@@ -109,7 +113,12 @@ def fit(
         keeping.check_target(to)
     if source is not None:
         check("source", source)
-    tested = None if test is None else sources.read(test, names if isinstance(names, tuple) else (names,))
+    named = names if isinstance(names, tuple) else (names,)
+    tested = None if test is None else sources.read(test, named)
+    if tested is not None and skip_corrupt:
+        tested, lost = without_unreadable(tested, (*named, *(ignore or ())))
+        if lost and not json:
+            output.words(f"{test}: {len(lost):,} images cannot be read and are left out ({', '.join(lost[:5])}).")
     with choose(json=json) as view:
         model = find(
             data,
@@ -123,6 +132,7 @@ def fit(
             networks=networks,
             towers=_towers(tower),
             image_size=image_size,
+            skip_corrupt=skip_corrupt,
             seed=seed,
             to=to,
             listener=view.handle,

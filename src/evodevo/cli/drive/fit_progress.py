@@ -54,14 +54,17 @@ class FitView(Shown):
 
     def show(self, kind: str, facts: dict[str, Any]) -> None:
         """Show what has changed."""
-        if kind == "network" and self._clock() - self._said >= QUIET_SECONDS:
+        if kind == "reading" and self._clock() - self._said >= QUIET_SECONDS:
+            self._said = self._clock()
+            output.words(self.status())
+        elif kind == "network" and self._clock() - self._said >= QUIET_SECONDS:
             self._said = self._clock()
             judged = "" if facts["log_loss"] is None else f", validation loss {facts['log_loss']:.4f}"
             output.words(f"{self.status()}{judged}")
 
     def status(self) -> str:
         """What is being done, and the time left."""
-        return f"{self.state.now}, {self.state.left} left"
+        return f"{self.state.now}, {self.state.left} left" if self.state.left else self.state.now
 
 
 class LiveFit(FitView):
@@ -77,7 +80,7 @@ class LiveFit(FitView):
     def show(self, kind: str, facts: dict[str, Any]) -> None:
         if not self._region.started:
             self._region.start()
-        self._region.refresh(now=kind != "network")
+        self._region.refresh(now=kind not in ("network", "reading"))
 
     def end(self) -> None:
         self._region.end()
@@ -121,4 +124,7 @@ def _plan(facts: dict[str, Any]) -> str:
     ignored = "".join(f"; {name!r} is ignored: {reason}" for name, reason in facts["ignored"].items())
     unlabelled = facts["rows"] - facts["labelled"]
     without = f" ({unlabelled:,} without a label)" if unlabelled else ""
-    return f"{facts['rows']:,} rows{without}, columns: {columns}; {what}; {held}{ignored}"
+    lost = facts.get("unreadable", 0)
+    names = ", ".join(facts.get("unreadable_names", ()))
+    left_out = f"; {lost:,} images cannot be read and are left out ({names})" if lost else ""
+    return f"{facts['rows']:,} rows{without}, columns: {columns}; {what}; {held}{ignored}{left_out}"

@@ -47,6 +47,7 @@ USUAL_LABEL = "label"
 """Label column where none is named."""
 FEWEST = 10
 """Smallest number of rows with a label."""
+_NAMED = 5
 _TIME = re.compile(r"(\d+(?:\.\d+)?)\s*([smh]?)")
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 
@@ -80,6 +81,7 @@ def fit(
     networks: bool = True,
     towers: str | Path | Sequence[str | Path] | None = None,
     image_size: int = LARGEST_SIDE,
+    skip_corrupt: bool = False,
     seed: int = 0,
     to: str | Path | None = None,
     progress: bool | None = None,
@@ -114,6 +116,7 @@ def fit(
             learn. A model that reads through a tower of the user needs its files as long as it is used.
         image_size: Largest height and width of an image in pixels, 1 to 1,024; larger ones are made smaller. Networks
             take longer with larger images.
+        skip_corrupt: Whether rows whose image cannot be read are left out, and counted; else one ends the fit.
         seed: Seed of splits, weights and order. The clock decides as well how long networks are trained, so that two
             runs may differ.
         to: Folder for the model: missing, empty, or with an earlier model, which is replaced. What is trained is kept
@@ -149,50 +152,59 @@ def fit(
         kind = "class"  # one folder per class, whatever their names are
     targets = Targets.of(rows, label, separator, kind)
     chosen = metric_of(metric, targets.kind)
-    began = time.monotonic()
     answers = targets.read(rows)
     labelled = np.flatnonzero(known(answers))
     if len(labelled) < FEWEST:
         raise DataError(f"{rows.source} has {len(labelled)} rows with a label; at least {FEWEST} are needed.")
     taken = rows.take(labelled) if len(labelled) < rows.count else rows
     ignored = (*ignore, *((group,) if group else ()))
-    reading = RowReading.of(taken, targets.columns, ignore=ignored, image_size=image_size)
-    samples, answers = reading.read(taken), answers[labelled]
-    groups = None if group is None else taken.cells[group]
-    if towers is None:
-        towers = (USUAL,) if samples.images else ()
-    read = _towers((towers,) if isinstance(towers, (str, Path)) else tuple(towers), samples)
-    lesson = LabelledSamples(samples, answers, targets.kind, len(targets.names), reading.levels, seed, read)
-    below = EVERY_FOLD_OF_IMAGES_BELOW if samples.images else EVERY_FOLD_BELOW
-    held = folds(strata(answers), fingerprints(samples, groups), seed, below)
-    about = _about(rows, reading, targets, samples, answers)
-    settings = {
-        "label": list(named),
-        "kind": targets.kind,
-        "metric": chosen.name,
-        "separator": separator,
-        "group": group,
-        "ignore": list(ignore),
-        "networks": networks,
-        "seed": seed,
-        **({"image_size": image_size} if image_size != LARGEST_SIDE else {}),
-        **({"towers": [tower.identity for tower in read.values()]} if read else {}),
-    }
-
-    def begun() -> BegunFit:
-        return BegunFit.of(settings, reading, samples, answers, groups)
-
-    with shown(progress, listener) as receiver, _recorded(folder, begun, began) as record:
+    with shown(progress, listener) as receiver:
         listen = receiver or _silent
-        listen("plan", {**about, "folds": len(held), "seconds": seconds, "used": record.used, "kept": record.count})
-        search = FitSearch(lesson, held, chosen, Limit(began - record.used + seconds), listen, record)
-        search.run(networks=networks)
-        model = _chosen(search, reading, targets, about)
-        model = replace(model, probes=taken.take(np.arange(min(taken.count, PROBES))))
-        if folder is not None:
-            model.save(folder)
-            if not search.limit.stopped:
-                record.end()
+        reading = RowReading.of(
+            taken, targets.columns, ignore=ignored, image_size=image_size, skip_corrupt=skip_corrupt
+        )
+        lost: list[str] | None = [] if skip_corrupt else None
+        samples = reading.read(taken, lost=lost, progress=_told(listen))
+        answers = answers[labelled]
+        about = _about(rows, reading, targets, answers)
+        if lost:
+            kept = np.flatnonzero(~taken.with_cells(lost, [column.name for column in reading.of_kind("image")]))
+            taken, samples, answers = taken.take(kept), samples.take(kept), answers[kept]
+            about |= {"unreadable": len(lost), "unreadable_names": lost[:_NAMED]}
+        began = time.monotonic()
+        groups = None if group is None else taken.cells[group]
+        if towers is None:
+            towers = (USUAL,) if samples.images else ()
+        read = _towers((towers,) if isinstance(towers, (str, Path)) else tuple(towers), samples)
+        lesson = LabelledSamples(samples, answers, targets.kind, len(targets.names), reading.levels, seed, read)
+        below = EVERY_FOLD_OF_IMAGES_BELOW if samples.images else EVERY_FOLD_BELOW
+        held = folds(strata(answers), fingerprints(samples, groups), seed, below)
+        settings = {
+            "label": list(named),
+            "kind": targets.kind,
+            "metric": chosen.name,
+            "separator": separator,
+            "group": group,
+            "ignore": list(ignore),
+            "networks": networks,
+            "seed": seed,
+            **({"image_size": image_size} if image_size != LARGEST_SIDE else {}),
+            **({"towers": [tower.identity for tower in read.values()]} if read else {}),
+        }
+
+        def begun() -> BegunFit:
+            return BegunFit.of(settings, reading, samples, answers, groups)
+
+        with _recorded(folder, begun, began) as record:
+            listen("plan", {**about, "folds": len(held), "seconds": seconds, "used": record.used, "kept": record.count})
+            search = FitSearch(lesson, held, chosen, Limit(began - record.used + seconds), listen, record)
+            search.run(networks=networks)
+            model = _chosen(search, reading, targets, about)
+            model = replace(model, probes=taken.take(np.arange(min(taken.count, PROBES))))
+            if folder is not None:
+                model.save(folder)
+                if not search.limit.stopped:
+                    record.end()
     return model
 
 
@@ -250,9 +262,7 @@ def _chosen(search: FitSearch, reading: RowReading, targets: Targets, about: dic
     )
 
 
-def _about(
-    rows: Rows, reading: RowReading, targets: Targets, samples: Samples, answers: NDArray[Any]
-) -> dict[str, Any]:
+def _about(rows: Rows, reading: RowReading, targets: Targets, answers: NDArray[Any]) -> dict[str, Any]:
     kinds: dict[str, int] = {}
     for column in reading.columns:
         kinds[column.kind] = kinds.get(column.kind, 0) + 1
@@ -260,7 +270,7 @@ def _about(
     return {
         "source": rows.source,
         "rows": rows.count,
-        "labelled": samples.count,
+        "labelled": len(answers),
         "columns": kinds,
         "ignored": {column.name: column.reason for column in reading.of_kind("ignored")},
         "label": list(targets.columns),
@@ -279,6 +289,11 @@ def _towers(paths: Sequence[str | Path], samples: Samples) -> dict[str, TowerRea
     found = [TowerReading.of(path, samples) for path in words if path not in roots]
     names = [tower.name for tower in found]
     return {**roots, **{tower.name if names.count(tower.name) == 1 else tower.path: tower for tower in found}}
+
+
+def _told(listen: Listener) -> Callable[[int, int], None]:
+    """What tells a listener how many images were read."""
+    return lambda done, count: listen("reading", {"done": done, "count": count})
 
 
 def _check_columns(rows: Rows, names: Sequence[str]) -> None:

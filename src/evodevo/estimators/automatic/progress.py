@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -29,7 +30,7 @@ class FitProgress:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._begun, self._seconds = clock(), 1.0
+        self._begun, self._seconds = clock(), math.inf
         self.now = "reading"
         self.leader = ""
 
@@ -38,6 +39,8 @@ class FitProgress:
         if kind == "plan":
             self._begun, self._seconds = self._clock() - facts["used"], facts["seconds"]
             self.now = "plain models"
+        elif kind == "reading":
+            self.now = f"reading: {facts['done']:,} of {facts['count']:,} images"
         elif kind == "tower":
             left = facts["done"] < facts["count"]
             self.now = f"{facts['name']} reads: {facts['done']:,} of {facts['count']:,}" if left else "plain models"
@@ -56,7 +59,9 @@ class FitProgress:
 
     @property
     def left(self) -> str:
-        """Time left, in words."""
+        """Time left, in words; empty before it begins."""
+        if math.isinf(self._seconds):
+            return ""
         return duration(max(0.0, self._seconds - (self._clock() - self._begun)))
 
 
@@ -83,7 +88,7 @@ def shown(
                 listener(kind, facts)
             state.handle(kind, facts)
             best = f"best: {state.leader}, " if state.leader else ""
-            show(state.share, state.now, f"{best}{state.left} left")
+            show(state.share, state.now, f"{best}{state.left} left" if state.left else "")
 
         yield listen
         show(1.0, "finished", f"best: {state.leader}" if state.leader else "")

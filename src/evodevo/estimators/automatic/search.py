@@ -31,8 +31,9 @@ RETRAIN_SHARE = 0.15
 LEAST_NETWORK_SECONDS = 5.0
 """Seconds per fold below which no networks are trained."""
 Listener = Callable[[str, dict[str, Any]], None]
-"""Receives ``plan``, ``candidate``, ``tower`` (samples that a tower has read), ``network``, ``final``, ``left_out`` and
-``damaged`` (a kept part that cannot be read and is trained again) with their facts, in this thread."""
+"""Receives ``reading`` (images that were read), ``plan``, ``candidate``, ``tower`` (samples that a tower has read),
+``network``, ``final``, ``left_out`` and ``damaged`` (a kept part that cannot be read and is trained again) with their
+facts, in this thread."""
 
 
 @dataclass

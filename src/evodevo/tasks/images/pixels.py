@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import io
 import warnings
-from collections.abc import Iterable, Sequence
-from typing import Literal, NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,9 @@ from evodevo import files
 from evodevo.errors import DataError
 from evodevo.tasks.images.suffixes import IMAGE_SUFFIXES
 from evodevo.tasks.sounds import spectrogram
+
+if TYPE_CHECKING:
+    import PIL.Image
 
 Colour = Literal["auto", "grey", "rgb"]
 Pixels = NDArray[np.uint8]
@@ -24,8 +28,10 @@ FORMATS = ("PNG", "JPEG", "GIF", "BMP", "WEBP", "TIFF", "PPM")
 # Larger than any useful photo, smaller than the size that a decompression bomb states.
 MAX_PIXELS = 2**26
 ADVICE = " Remove or replace it, or set skip_corrupt."
-_LIMIT = f"at most {MAX_PIXELS:,} are read. Make it smaller, or set skip_corrupt."
+_LIMIT = f"at most {MAX_PIXELS:,} are read.{ADVICE}"
 _ORIENTATION = 0x0112  # of EXIF: how a camera was held
+_ON_ITS_SIDE = (5, 6, 7, 8)
+_GREY = ("1", "L")
 UNEQUAL_SIDE = 64
 """Height and width in pixels, where no size is given, of images of several sizes."""
 MAX_FILE_BYTES = 64 * files.MIB
@@ -53,22 +59,51 @@ def decode(data: bytes, place: str) -> Pixels:
             return spectrogram.picture(data, place)
         except spectrogram.UnreadableSoundError as error:
             raise DataError(f"{error}{ADVICE}") from None
-    from PIL import Image, ImageOps, UnidentifiedImageError
+    from PIL import ImageOps
+
+    with _opened(data, place) as picture:
+        picture.load()
+        # Pillow copies what is upright already, a fifth of the time of a small image.
+        turned = picture.getexif().get(_ORIENTATION, 1) != 1
+        return _as_array(ImageOps.exif_transpose(picture) if turned else picture)
+
+
+def shape_of(data: bytes, place: str) -> tuple[int, int, int]:
+    """Height, width and channels of what ``decode`` returns, from the head of a file of an image alone.
+
+    Raises:
+        DataError: The bytes begin as no image, or it has more than ``MAX_PIXELS``.
+    """
+    if spectrogram.is_sound(data):
+        height, width, channels = decode(data, place).shape
+        return height, width, channels
+    with _opened(data, place) as picture:
+        sides = picture.height, picture.width
+        if picture.getexif().get(_ORIENTATION, 1) in _ON_ITS_SIDE:
+            sides = sides[::-1]
+        return *sides, 1 if picture.mode in _GREY or picture.mode.startswith("I") else 3
+
+
+@contextmanager
+def _opened(data: bytes, place: str) -> Iterator[PIL.Image.Image]:
+    """A picture whose head is read.
+
+    Raises:
+        DataError: The bytes are no image, it has more than ``MAX_PIXELS``, or what is done with it fails.
+    """
+    from PIL import Image, UnidentifiedImageError
 
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # pillow warns of odd metadata; the limit below is stricter than its own
             with Image.open(io.BytesIO(data), formats=FORMATS) as picture:
                 if picture.width * picture.height > MAX_PIXELS:
-                    raise DataError(f"the image {place} states {picture.width} x {picture.height} pixels; {_LIMIT}")
-                picture.load()
-                # Pillow copies what is upright already, a fifth of the time of a small image.
-                turned = picture.getexif().get(_ORIENTATION, 1) != 1
-                return _as_array(ImageOps.exif_transpose(picture) if turned else picture)
+                    raise DataError(f"the image {place} has {picture.width} x {picture.height} pixels; {_LIMIT}")
+                yield picture
     except DataError:
         raise
     except Image.DecompressionBombError:  # pillow's own limit is higher
-        raise DataError(f"the image {place} states more than {Image.MAX_IMAGE_PIXELS:,} pixels; {_LIMIT}") from None
+        raise DataError(f"the image {place} has too many pixels; {_LIMIT}") from None
     except Exception as error:  # the readers of formats raise what their mistakes are: struct.error, KeyError, ...
         # pillow's message for an unknown format holds only the address of a Python object.
         unknown = isinstance(error, UnidentifiedImageError)
@@ -175,7 +210,7 @@ def _as_array(picture: object) -> Pixels:
     assert isinstance(picture, Image.Image)
     if picture.mode.startswith("I"):  # 16-bit grey; 257 maps 65,535 to 255 exactly
         return (np.asarray(picture, dtype=np.int64).clip(0, 65_535) // 257).astype(np.uint8)[..., None]
-    if picture.mode in ("1", "L"):
+    if picture.mode in _GREY:
         return np.asarray(picture.convert("L"))[..., None]
     if picture.has_transparency_data:
         layered = picture.convert("RGBA")

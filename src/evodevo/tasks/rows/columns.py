@@ -121,7 +121,7 @@ def find(name: str, cells: Sequence[str], folder: Path | None) -> Column:
     counts = Counter(there)
     if len(counts) == 1 and len(there) == len(cells):
         return Column(name=name, kind="ignored", reason="all its values are equal")
-    if _are_images(there, folder):
+    if are_images(there, folder):
         return Column(name=name, kind="image")
     if is_list(there[0]) and (size := _vector_size(there)):
         return Column(name=name, kind="vector", size=size)
@@ -142,7 +142,8 @@ def find(name: str, cells: Sequence[str], folder: Path | None) -> Column:
     return Column(name=name, kind="text")
 
 
-def _are_images(there: Sequence[str], folder: Path | None) -> bool:
+def are_images(there: Sequence[str], folder: Path | None) -> bool:
+    """Whether the values of a column are paths of images below the folder."""
     if folder is None or not all(cell.lower().endswith(IMAGE_SUFFIXES) for cell in there):
         return False
     return any((folder / cell).is_file() for cell in there[:100])

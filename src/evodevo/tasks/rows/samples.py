@@ -6,9 +6,11 @@ Legend: n rows, F numbers, K categories.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
+from itertools import islice
 from typing import Self
 
 import numpy as np
@@ -17,11 +19,11 @@ from pydantic import Field
 
 from evodevo.errors import DataError, UsageError, quoted_list
 from evodevo.settings import Settings
-from evodevo.tasks.images.arrays import read_bytes
-from evodevo.tasks.images.pixels import MAX_BYTES, Colour, Pixels, decode, resized, uniform
+from evodevo.tasks.images.pixels import MAX_BYTES, Colour, Pixels, decode, resized, shape_of, uniform
 from evodevo.tasks.rows import columns
 from evodevo.tasks.rows.columns import DATE_PARTS, Column
 from evodevo.tasks.rows.sources import Rows
+from evodevo.tasks.rows.unreadable import content
 
 MISSING_CODE, OTHER_CODE, FIRST_CODE = 0, 1, 2
 """Codes of a category that is missing, of one that has no code of its own, and of the first of the others."""
@@ -29,6 +31,11 @@ LARGEST_SIDE = 64
 """Largest height and width in pixels of an image, where nothing else is chosen; larger ones are made smaller."""
 LARGEST_SIDES = 1, 1024
 """Range of what can be chosen."""
+Progress = Callable[[int, int], None]
+_MEASURED = 500
+"""Images whose sizes decide the size of all."""
+_THREADS = 4
+_TOLD_EVERY = 50
 
 
 @dataclass(frozen=True)
@@ -77,7 +84,13 @@ class RowReading(Settings):
 
     @classmethod
     def of(
-        cls, rows: Rows, label: Sequence[str], *, ignore: Sequence[str] = (), image_size: int = LARGEST_SIDE
+        cls,
+        rows: Rows,
+        label: Sequence[str],
+        *,
+        ignore: Sequence[str] = (),
+        image_size: int = LARGEST_SIDE,
+        skip_corrupt: bool = False,
     ) -> Self:
         """Find the columns of training rows.
 
@@ -86,6 +99,7 @@ class RowReading(Settings):
             label: Label columns, which are no inputs.
             ignore: Further columns that are no inputs.
             image_size: Largest height and width of an image in pixels; larger ones are made smaller.
+            skip_corrupt: Whether images that cannot be read are overlooked, where one of a column can.
 
         Raises:
             UsageError: No column can be used, or a size out of range.
@@ -105,7 +119,9 @@ class RowReading(Settings):
                 "; ".join(f"{column.name!r}: {column.reason}" for column in found) or "there is none but the label"
             )
             raise UsageError(f"{rows.source} has no column to learn from ({reasons}).")
-        shapes = tuple(_shape(rows, column.name, image_size) for column in found if column.kind == "image")
+        shapes = tuple(
+            _shape(rows, column.name, image_size, skip_corrupt) for column in found if column.kind == "image"
+        )
         return cls(columns=tuple(found), shapes=shapes)
 
     def of_kind(self, *kinds: str) -> tuple[Column, ...]:
@@ -122,8 +138,13 @@ class RowReading(Settings):
         """Number of codes of each of the K categories."""
         return tuple(FIRST_CODE + len(column.values) for column in self.of_kind("category"))
 
-    def read(self, rows: Rows) -> Samples:
+    def read(self, rows: Rows, *, lost: list[str] | None = None, progress: Progress | None = None) -> Samples:
         """Rows as samples; a missing column is a column of missing values.
+
+        Args:
+            rows: Rows.
+            lost: Gets the cells that name images which cannot be read, and are missing ones then; None refuses them.
+            progress: Receives the number of images of a column that were read, and their number in all.
 
         Raises:
             DataError: The rows have no column of the training rows, or an image cannot be read.
@@ -135,7 +156,8 @@ class RowReading(Settings):
         codes = [_codes(rows, column) for column in self.of_kind("category")]
         texts = tuple(tuple(_cells(rows, column.name)) for column in self.of_kind("text"))
         pictures = [
-            _images(rows, column.name, shape) for column, shape in zip(self.of_kind("image"), self.shapes, strict=True)
+            _images(rows, column.name, shape, lost, progress or _nobody)
+            for column, shape in zip(self.of_kind("image"), self.shapes, strict=True)
         ]
         return Samples(
             rows.count,
@@ -201,12 +223,20 @@ def _codes(rows: Rows, column: Column) -> NDArray[np.int64]:
     return np.fromiter(found, np.int64, rows.count)
 
 
-def _shape(rows: Rows, name: str, largest: int) -> tuple[int, int, int]:
+def _shape(rows: Rows, name: str, largest: int, skip_corrupt: bool) -> tuple[int, int, int]:
     """Shape for all images of a column: the largest sides, colour where any image has it, bounded."""
     if name in rows.pixels:
         height, width, channels = rows.pixels[name].shape[1:]
     else:
-        shapes = [_decoded(rows, cell).shape for cell in dict.fromkeys(rows.cells[name]) if cell.strip()][:500]
+        shapes = []
+        for cell in islice((one for one in dict.fromkeys(rows.cells[name]) if one.strip()), _MEASURED):
+            try:
+                shapes.append(shape_of(*content(rows, cell)))
+            except DataError:
+                if not skip_corrupt:
+                    raise
+        if not shapes:
+            raise DataError(f"none of the first {_MEASURED} images in {name!r} of {rows.source} can be read.")
         height, width, channels = (max(side) for side in zip(*shapes, strict=True))
     shrink = min(1.0, largest / max(height, width))
     shape = max(1, round(height * shrink)), max(1, round(width * shrink)), channels
@@ -218,13 +248,10 @@ def _shape(rows: Rows, name: str, largest: int) -> tuple[int, int, int]:
     return shape
 
 
-def _decoded(rows: Rows, cell: str) -> Pixels:
-    path = (rows.folder or Path()) / cell.strip()
-    return decode(read_bytes(path, inside=rows.folder), str(path))
-
-
-def _images(rows: Rows, name: str, shape: tuple[int, int, int]) -> tuple[Pixels, NDArray[np.bool_]]:
-    """Images (n, height, width, channels) of one shape, and which there are, (n,)."""
+def _images(
+    rows: Rows, name: str, shape: tuple[int, int, int], lost: list[str] | None, progress: Progress
+) -> tuple[Pixels, NDArray[np.bool_]]:
+    """Images (n, height, width, channels) of one shape, and which there are, (n,); each file is decoded once."""
     pixels = np.zeros((rows.count, *shape), np.uint8)
     size = shape[:2]
     colour: Colour = "rgb" if shape[2] == 3 else "grey"
@@ -232,10 +259,35 @@ def _images(rows: Rows, name: str, shape: tuple[int, int, int]) -> tuple[Pixels,
         given = [resized(image, *size) for image in rows.pixels[name]]
         return uniform(given, size, colour, rows.source), np.ones(rows.count, np.bool_)
     cells = _cells(rows, name)
+    names = [cell for cell in dict.fromkeys(cells) if cell.strip()]
+
+    def one(cell: str) -> Pixels | DataError:
+        try:
+            made: Pixels = uniform([resized(decode(*content(rows, cell)), *size)], size, colour, rows.source)[0]
+        except DataError as error:
+            return error
+        return made
+
     known: dict[str, Pixels] = {}
+    with warnings.catch_warnings(), ThreadPoolExecutor(_THREADS) as threads:  # pillow decodes outside of Python's lock
+        try:
+            for done, (cell, made) in enumerate(zip(names, threads.map(one, names), strict=True)):
+                if isinstance(made, DataError):
+                    if lost is None:
+                        raise made
+                    lost.append(cell)
+                else:
+                    known[cell] = made
+                if done % _TOLD_EVERY == 0:
+                    progress(done, len(names))
+        except BaseException:
+            threads.shutdown(cancel_futures=True)
+            raise
     for row, cell in enumerate(cells):
-        if cell.strip():
-            if cell not in known:
-                known[cell] = uniform([resized(_decoded(rows, cell), *size)], size, colour, rows.source)[0]
+        if cell in known:
             pixels[row] = known[cell]
-    return pixels, np.asarray([bool(cell.strip()) for cell in cells], np.bool_)
+    return pixels, np.asarray([cell in known for cell in cells], np.bool_)
+
+
+def _nobody(done: int, count: int) -> None:
+    """Receiver of no progress."""

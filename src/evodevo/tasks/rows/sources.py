@@ -5,7 +5,7 @@ Legend: n rows.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -59,6 +59,12 @@ class Rows:
         """Some of the rows, in this order."""
         cells = {name: [column[row] for row in rows.tolist()] for name, column in self.cells.items()}
         return replace(self, count=len(rows), cells=cells, pixels={key: px[rows] for key, px in self.pixels.items()})
+
+    def with_cells(self, values: Collection[str], names: Sequence[str]) -> NDArray[np.bool_]:
+        """Which rows have one of some values in one of some columns, (n,)."""
+        wanted = frozenset(values)
+        cells = [self.cells[name] for name in names if name in self.cells]
+        return np.asarray([any(cell in wanted for cell in row) for row in zip(*cells, strict=True)], np.bool_)
 
 
 def is_file_of_rows(path: Path) -> bool:

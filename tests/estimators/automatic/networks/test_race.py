@@ -12,12 +12,14 @@ import torch
 from numpy.typing import NDArray
 
 from evodevo.errors import UnsafeFileError, UsageError
+from evodevo.estimators.automatic.features.package_root import USUAL, RootReading
 from evodevo.estimators.automatic.networks import race as race_file
-from evodevo.estimators.automatic.networks.arms import Arm, arms_for
+from evodevo.estimators.automatic.networks.arms import OF_ROOT, Arm, arms_for
 from evodevo.estimators.automatic.networks.data import NetworkSamples
 from evodevo.estimators.automatic.networks.predictor import NetworkPredictor
 from evodevo.estimators.automatic.networks.race import NetworkRace, NetworkResult, RaceNews
 from evodevo.estimators.automatic.networks.training import ArmTraining
+from evodevo.tasks.rows.samples import Samples
 
 COUNT = 96
 TRAIN, VALIDATION = np.arange(64), np.arange(64, COUNT)
@@ -257,6 +259,54 @@ def test_plain_networks_come_first() -> None:
     assert sum(plain) == 3
     assert len({arm.name for arm in race.arms}) == len(race.arms)
     assert arms_for(race._data.reading) == list(race.arms)
+
+
+def rooted() -> tuple[NetworkSamples, NDArray[np.int64], RootReading]:
+    y = two_classes()
+    samples = everything(np.random.default_rng(1), y)
+    assert samples.images is not None
+    shown = Samples(COUNT, np.zeros((COUNT, 0)), np.zeros((COUNT, 0), np.int64), images=(samples.images,))
+    return NetworkSamples(samples.images, samples.images_present), y, RootReading.of(USUAL, shown)
+
+
+def test_a_network_begins_as_the_root_and_all_of_it_learns() -> None:
+    samples, y, root = rooted()
+    race = make(samples, y, [f"{USUAL}, fine-tuned"], root=root)
+    begun = ArmTraining(race.arms[0], race._data, 0).network.state_dict()
+    of_root = {name.removeprefix(OF_ROOT): tensor for name, tensor in begun.items() if name.startswith(OF_ROOT)}
+    assert of_root.keys() == root.weights.keys()
+    assert all((of_root[name].numpy() == array).all() for name, array in root.weights.items())
+    (found,) = race.run(60, silent, max_steps=60)
+    learned = found.predictor.network.state_dict()
+    assert all((learned[f"{OF_ROOT}{name}"].numpy() != array).any() for name, array in root.weights.items())
+    assert accuracy(found, y) > 0.9
+    facts, arrays = found.predictor.to_state()
+    again = NetworkPredictor.from_state(json.loads(json.dumps(facts)), arrays)
+    np.testing.assert_array_equal(again.probabilities(samples), found.predictor.probabilities(samples))
+
+
+def test_a_file_that_claims_a_huge_root_is_refused_before_it_is_made() -> None:
+    samples, y, root = rooted()
+    (found,) = make(samples, y, [f"{USUAL}, fine-tuned"], root=root).run(60, silent, max_steps=20)
+    facts, arrays = found.predictor.to_state()
+    for changes in ({"widths": [65536] * 16, "layers": 1024, "image_size": 128}, {"image_size": 4096}, {"classes": 3}):
+        plain = facts["structure"]["plain"]
+        claimed = {
+            **facts,
+            "structure": {**facts["structure"], "plain": {**plain, "root": {**plain["root"], **changes}}},
+        }
+        with pytest.raises(UnsafeFileError, match="root"):
+            NetworkPredictor.from_state(claimed, arrays)
+
+
+def test_a_root_takes_part_where_it_is_given_and_there_are_images() -> None:
+    samples, y, root = rooted()
+    assert make(samples, y, root=root).arms[0].name == f"{USUAL}, fine-tuned"
+    assert not any(USUAL in arm.name for arm in make(samples, y).arms)
+    numbers = NetworkSamples(vectors=np.random.default_rng(0).normal(size=(COUNT, 3)))
+    assert not any(USUAL in arm.name for arm in make(numbers, y, root=root).arms)
+    both = make(everything(np.random.default_rng(1), y), y, root=root).arms[0]
+    assert (both.name, both.structure.plain is not None) == (f"{USUAL}, fine-tuned + terms + mlp", True)
 
 
 def test_a_race_needs_samples() -> None:

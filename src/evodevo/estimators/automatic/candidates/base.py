@@ -93,6 +93,10 @@ class Limit:
         """Seconds left, 0 where there are none."""
         return 0.0 if self.stopped else max(0.0, self.ends - time.monotonic())
 
+    def part(self, parts: int) -> Limit:
+        """The limit of the first of so many equal parts of what is left."""
+        return Limit(self.ends - self.left * (1 - 1 / parts), self.stopped)
+
 
 class ProbabilityModel(ABC):
     """A trained model.

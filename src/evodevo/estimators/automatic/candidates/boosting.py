@@ -71,7 +71,7 @@ class Boosting(FitCandidate):
         for place, own in enumerate(targets):
             truth = None if held is None else lesson.answers[held]
             truth = truth[:, place] if truth is not None and lesson.kind == "labels" else truth
-            share = Limit(limit.ends - limit.left * (1 - 1 / (len(targets) - place)), limit.stopped)
+            share = limit.part(len(targets) - place)
             self._boost(builder, place, (table, own), (other, truth), share, iterations, lesson)
         return TreesPredictor(features, components, builder.forest(), builder.start, None, lesson.link)
 

@@ -5,6 +5,7 @@ Legend: n samples, D features, O outputs.
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Self
@@ -30,8 +31,12 @@ from evodevo.settings import Settings, validate
 from evodevo.tasks.rows.samples import Samples
 
 MOST_SAMPLES = 30_000
-"""Largest number of training samples; of more a random part is used, since a fit cannot be ended in the middle."""
+"""Largest number of training samples; of more a random part is used."""
 ITERATIONS = 200
+TRIED = 10
+"""Iterations after which the time of all is known, where the training is a large one."""
+LARGE = 20_000_000
+"""Multiplications in an iteration above which a training is large."""
 _FAR = 30.0
 """Output of a label that is the same in all training rows."""
 
@@ -97,11 +102,14 @@ class Linear(FitCandidate):
         features = LinearFeatures.of(shown, lesson.levels, characters=self.characters)
         table, answers = features.read(shown), lesson.answers[rows]
         if lesson.kind == "labels":
-            columns = [self._fitted(table, answers[:, place], 2) for place in range(lesson.classes)]
+            columns = [
+                self._fitted(table, answers[:, place], 2, limit.part(lesson.classes - place))
+                for place in range(lesson.classes)
+            ]
             weights = np.concatenate([weight for weight, _ in columns], axis=1)
             bias = np.concatenate([own for _, own in columns])
         else:
-            weights, bias = self._fitted(table, answers, lesson.classes)
+            weights, bias = self._fitted(table, answers, lesson.classes, limit)
         return LinearPredictor(features, weights, bias, lesson.link)
 
     def retrain(
@@ -110,11 +118,10 @@ class Linear(FitCandidate):
         return self.train(lesson, rows, rows, limit)
 
     def _fitted(
-        self, table: Any, answers: NDArray[Any], classes: int
+        self, table: Any, answers: NDArray[Any], classes: int, limit: Limit
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Weights (D, O) and biases (O,); a class without a sample gets no probability."""
         from sklearn.exceptions import ConvergenceWarning
-        from sklearn.linear_model import LogisticRegression
 
         there = np.unique(answers).astype(np.int64)
         outputs = 1 if classes == 2 else classes
@@ -125,9 +132,7 @@ class Linear(FitCandidate):
         sparse = not isinstance(table, np.ndarray)
         with warnings.catch_warnings(), threads(0 if sparse else table.size):
             warnings.simplefilter("ignore", ConvergenceWarning)  # so many iterations are near enough
-            model = LogisticRegression(C=self.strength, max_iter=ITERATIONS, tol=1e-3 if sparse else 1e-4).fit(
-                table, answers
-            )
+            model = self._model(table, answers, outputs, limit)
         if classes == 2:
             return model.coef_.T, model.intercept_
         if len(there) == 2:  # scikit-learn has one output for two classes, that of the second
@@ -135,3 +140,20 @@ class Linear(FitCandidate):
         else:
             weights[:, there], bias[there] = model.coef_.T, model.intercept_
         return weights, bias
+
+    def _model(self, table: Any, answers: NDArray[Any], outputs: int, limit: Limit) -> Any:
+        """The model; of a large training after as many iterations as the time allows, ``TRIED`` at least."""
+        from sklearn.linear_model import LogisticRegression
+
+        sparse = not isinstance(table, np.ndarray)
+
+        def fitted(iterations: int) -> Any:
+            model = LogisticRegression(C=self.strength, max_iter=iterations, tol=1e-3 if sparse else 1e-4)
+            return model.fit(table, answers)
+
+        if (table.nnz if sparse else table.size) * outputs < LARGE:
+            return fitted(ITERATIONS)
+        began = time.monotonic()
+        first = fitted(TRIED)
+        allowed = int(limit.left / (time.monotonic() - began) * TRIED)
+        return fitted(min(allowed, ITERATIONS)) if allowed > TRIED else first

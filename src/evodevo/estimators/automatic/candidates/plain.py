@@ -10,9 +10,12 @@ from evodevo.estimators.automatic.candidates.linear import Linear
 from evodevo.estimators.automatic.candidates.neighbours import Neighbours
 from evodevo.estimators.automatic.candidates.ridge import Ridge
 from evodevo.estimators.automatic.candidates.tower import NamedTower, OnTower
+from evodevo.estimators.automatic.features.package_root import RootReading
 
 FIRST = 2
-"""Candidates before those on a tower: the constant, and the first linear model."""
+"""Candidates before those on a tower of the user: the constant, and the first linear model."""
+BEFORE_ROOT = 1
+"""Candidates before those on the package's root, which reads faster than a linear model of pixels is trained."""
 MOST_BOOSTED_CLASSES = 40
 """Number of classes above which boosting is left out: it trains one tree per class and iteration."""
 
@@ -20,7 +23,9 @@ MOST_BOOSTED_CLASSES = 40
 def plain_candidates(lesson: LabelledSamples) -> list[FitCandidate]:
     """The candidates for these data; those on a tower come early: they are cheap, and the user may have named it."""
     found = _of_quantity(texts=bool(lesson.samples.texts)) if lesson.kind == "quantity" else _of_classes(lesson)
-    return [*found[:FIRST], *_on_towers(lesson), *found[FIRST:]]
+    quick = all(isinstance(reading, RootReading) for reading in lesson.towers.values())
+    first = BEFORE_ROOT if lesson.towers and quick else FIRST
+    return [*found[:first], *_on_towers(lesson), *found[first:]]
 
 
 def _on_towers(lesson: LabelledSamples) -> list[FitCandidate]:

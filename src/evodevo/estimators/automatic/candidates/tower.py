@@ -66,7 +66,8 @@ class TowerPredictor(ProbabilityModel):
 
         inner = self.inner.source(facts["facts"], files)
         if isinstance(self.tower, RootReading):
-            return {**facts, "tower": written_root(self.tower.facts, files), "facts": inner}
+            written_root(self.tower.structure, files)  # the facts stay, so that evodevo can load the export
+            return {**facts, "facts": inner}
         return {**facts, "tower": written_tower(self.tower, files), "facts": inner}
 
     @classmethod

@@ -86,6 +86,11 @@ class RootReading:
         return self.facts.root
 
     @property
+    def structure(self) -> ConvolutionStructure:
+        """Its structure, without a head."""
+        return validate(ConvolutionStructure, self.facts.structure, what=f"the structure of {self.name[:80]!r}")
+
+    @property
     def identity(self) -> dict[str, str]:
         """What decides about its features."""
         return {"weights": self.facts.digest}
@@ -107,7 +112,8 @@ class RootReading:
             UsageError: The weights are those of another structure, or it has a head, or reads larger images than any
                 root.
         """
-        structure = _structure(facts)
+        found = cls(facts, weights)
+        structure = found.structure
         if structure.image_size > MOST_PIXELS or structure.classes:
             raise UsageError(f"a root has no head, and reads images of {MOST_PIXELS} pixels at most.")
         # Before anything as large as the structure claims is made.
@@ -116,7 +122,7 @@ class RootReading:
             array.size for array in weights.values()
         ):
             raise UsageError(f"the weights of {facts.root[:80]!r} are not those of its structure.")
-        return cls(facts, weights)
+        return found
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Its facts, and its weights by the names that they have in a model."""
@@ -128,7 +134,7 @@ class RootReading:
 
         key = self._digest(), shape
         if key not in _memories:
-            _memories[key] = FeatureMemory(RootRepresentations(_structure(self.facts), self.weights))
+            _memories[key] = FeatureMemory(RootRepresentations(self.structure, self.weights))
             while len(_memories) > MOST_LOADED:
                 _memories.popitem(last=False)
         return _memories[key]
@@ -140,10 +146,6 @@ class RootReading:
             digest.update(f"{name}{array.dtype.str}{array.shape}".encode())
             digest.update(np.ascontiguousarray(array).tobytes())
         return digest.hexdigest()
-
-
-def _structure(facts: RootFacts) -> ConvolutionStructure:
-    return validate(ConvolutionStructure, facts.structure, what=f"the structure of {facts.root[:80]!r}")
 
 
 def _weights(file: Path) -> dict[str, NDArray[np.float32]]:

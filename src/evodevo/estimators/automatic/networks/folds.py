@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from evodevo.estimators.automatic.candidates.base import LabelledSamples, Limit
 from evodevo.estimators.automatic.candidates.network import NetworkRow, inputs
+from evodevo.estimators.automatic.features.package_root import RootReading
 from evodevo.estimators.automatic.networks.race import NetworkRace
 from evodevo.estimators.automatic.scores import log_loss
 from evodevo.estimators.automatic.splits import Fold
@@ -98,6 +99,7 @@ class NetworkFolds:
                 fold.held,
                 integer_seed(lesson.seed, "network", number),
                 arms=self.chosen,
+                root=next((one for one in lesson.towers.values() if isinstance(one, RootReading)), None),
             )
             results = race.run(seconds, self._watch(number))
         except Exception as error:  # whatever a library raises: the plain models are there

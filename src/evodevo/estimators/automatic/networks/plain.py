@@ -17,6 +17,7 @@ from evodevo.estimators.automatic.networks.number_encoders import MlpNumbers, Pi
 from evodevo.estimators.automatic.networks.numbers import NumberReading
 from evodevo.estimators.automatic.networks.patch_encoder import PatchImages
 from evodevo.estimators.automatic.networks.reading import NetworkReading
+from evodevo.estimators.automatic.networks.root_encoder import RootImages
 from evodevo.estimators.automatic.networks.spec import PlainStructure
 from evodevo.estimators.automatic.networks.text_encoders import EMBEDDING_STD, RecurrentTexts, WeightedTerms
 from evodevo.networks.outputs import answer_loss
@@ -73,7 +74,9 @@ def _encoders(structure: PlainStructure, reading: NetworkReading) -> dict[str, n
         if kind is not None and getattr(reading, name) is None:
             raise UsageError(f"the network reads {name}, which the training samples lack.")
     if structure.image is not None and reading.image is not None:
-        if structure.image == "patches":
+        if structure.root is not None:
+            encoders["image"] = RootImages(structure.root, torch.initial_seed() % (1 << 31))
+        elif structure.image == "patches":
             encoders["image"] = PatchImages(reading.image, structure.width)
         else:
             encoders["image"] = ResidualImages(reading.image, structure.channels, fine=structure.fine)

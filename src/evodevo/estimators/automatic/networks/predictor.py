@@ -16,6 +16,7 @@ from evodevo.estimators.automatic.networks.data import NetworkSamples
 from evodevo.estimators.automatic.networks.judging import Kind, as_probabilities, build_arm, logits_of, output_of
 from evodevo.estimators.automatic.networks.quantity import ValueScale
 from evodevo.estimators.automatic.networks.reading import NetworkReading
+from evodevo.multitask.paths.convolution.spec import role_parameters
 from evodevo.settings import Settings, validate
 from evodevo.training.precision import decide
 
@@ -102,6 +103,10 @@ class NetworkPredictor:
             read = validate(NetworkFacts, dict(facts), what="a kept network")
             if (read.kind == "quantity") != (read.scale is not None):
                 raise UsageError("a network has a scale of values where it answers with a quantity, and only there.")
+            root = None if read.structure.plain is None else read.structure.plain.root
+            # Before anything as large as the structure claims is made.
+            if root is not None and sum(role_parameters(root).values()) > sum(one.size for one in arrays.values()):
+                raise UsageError("its arrays are fewer than those of its root.")
             network = build_arm(read.structure, read.reading, output_of(read.kind, read.classes), seed=0)
             own = network.state_dict()
             for name, tensor in own.items():

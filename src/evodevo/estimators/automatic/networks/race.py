@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evodevo.errors import UsageError, unknown_name
+from evodevo.estimators.automatic.features.package_root import RootReading
 from evodevo.estimators.automatic.networks.arms import Arm, arms_for
 from evodevo.estimators.automatic.networks.data import NetworkSamples
 from evodevo.estimators.automatic.networks.judging import Kind, logits_of, output_of
@@ -90,6 +91,7 @@ class NetworkRace:
         seed: Seed of everything that is drawn.
         device: cpu, cuda, cuda:N, auto.
         arms: Names of the networks that take part; None for all.
+        root: A root of the package with which one of them begins; None for none.
 
     Raises:
         UsageError: No training or validation sample, inputs that no network reads, or no such device.
@@ -106,6 +108,7 @@ class NetworkRace:
         seed: int,
         device: str = "cpu",
         arms: Collection[str] | None = None,
+        root: RootReading | None = None,
     ) -> None:
         if not len(train) or not len(validation):
             raise UsageError("a race needs training samples and validation samples.")
@@ -127,7 +130,7 @@ class NetworkRace:
             batch_size=batch_size(len(train)),
             precision=decide(device),
         )
-        every = arms_for(reading)
+        every = arms_for(reading, root)
         if kind == "quantity":
             every = [arm for arm in every if arm.structure.zoo is None]
         self.arms: Sequence[Arm] = every if arms is None else [arm for arm in every if arm.name in arms]

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -87,6 +88,9 @@ class ArmTraining:
         self.name = arm.name if name is None else name
         self.arm = arm
         self.network = build_arm(arm.structure, data.reading, data.output, integer_seed(seed, self.name, "weights"))
+        if arm.initial:
+            begun = {key: torch.from_numpy(np.array(array)) for key, array in arm.initial.items()}
+            self.network.load_state_dict({**self.network.state_dict(), **begun})
         self.steps = 0
         self.seconds = 0.0
         self.best: BestPoint | None = None

@@ -1,21 +1,19 @@
-"""The program that makes representations of images by a root of the package, beside that of a fitted model."""
+"""The program with the network of a root of the package, beside that of a fitted model."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
-from evodevo.estimators.automatic.features.package_root import WEIGHTS, RootFacts
+from evodevo.estimators.automatic.features.package_root import WEIGHTS
 from evodevo.multitask.paths.convolution.spec import ConvolutionStructure
 from evodevo.multitask.roots.representations import BATCH
 from evodevo.multitask.source.convolution import convolution_source
 from evodevo.operators.source.sheet import SourceSheet
-from evodevo.settings import validate
 
 PROGRAM = "package_root.py"
-_DOCSTRING = """Representations of images by a network that has learned characters and clothes, and learns no more.
+_DOCSTRING = """Representations of images by a network that had learned characters and clothes before.
 
-Its weights are those of arrays.safetensors that begin with root.
+The weights of what reads images for other models are those of arrays.safetensors that begin with root.
 
 Legend: B and n samples, c channels, s places of a row, S pixels of a side, D numbers of a representation."""
 _NUMBERS = f'''
@@ -35,17 +33,14 @@ def numbers(arrays, images, present):
 '''
 
 
-def written_root(facts: RootFacts, files: dict[str, str | Path]) -> dict[str, Any]:
-    """Add the program of a root to the files of the export; its facts stay as a model keeps them, so that the export is
-    a model that evodevo can load.
+def written_root(structure: ConvolutionStructure, files: dict[str, str | Path]) -> None:
+    """Add the program of a root to the files of the export.
 
     Args:
-        facts: The root.
+        structure: Structure of the root.
         files: Files of the export by name; see ``ProbabilityModel.source``.
     """
     sheet = SourceSheet()
-    structure = validate(ConvolutionStructure, facts.structure, what=f"the structure of {facts.root}")
     made = convolution_source(structure, sheet).replace("\n    ", "\n")
     body = f'def Model():\n    """The network."""\n    return {made}'
     files[PROGRAM] = sheet.text(_DOCSTRING, body, _NUMBERS)
-    return facts.model_dump(mode="json")

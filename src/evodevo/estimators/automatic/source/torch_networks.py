@@ -40,19 +40,23 @@ def _fill(network: nn.Module, arrays: Mapping[str, Any]) -> None:
     network.load_state_dict({name: torch.tensor(arrays[name]) for name in network.state_dict()})
 
 
+def _beside(name: str) -> Any:
+    """A module that lies beside this file, also where the folder is not on Python's path."""
+    spec = importlib.util.spec_from_file_location(f"{__name__}_{name}", Path(__file__).with_name(f"{name}.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 class ZooFile(nn.Module):
     """A network with a file of its own."""
 
     def __init__(self, facts: dict[str, Any], arrays: Mapping[str, Any]) -> None:
         super().__init__()
         written = facts["written"]
-        file = Path(__file__).with_name(f"{written['file']}.py")
-        spec = importlib.util.spec_from_file_location(f"{__name__}_{written['file']}", file)
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        self.network = module.Model()
+        self.network = _beside(written["file"]).Model()
         self.inputs = written["inputs"]
         _fill(self.network, {**arrays, **written["computed"]})
 
@@ -88,7 +92,9 @@ class Plain(nn.Module):
         encoders: dict[str, Any] = {}
         terms = 0 if reading["text"] is None else len(reading["text"]["terms"]["terms"])
         if structure["image"]:
-            if structure["image"] == "patches":
+            if structure["image"] == "root":
+                encoders["image"] = RootImages(structure["root"])
+            elif structure["image"] == "patches":
                 encoders["image"] = Patches(reading["image"], width)
             else:
                 encoders["image"] = Images(reading["image"], structure["channels"], structure["fine"])
@@ -254,6 +260,19 @@ class Patches(nn.Module):
         x = F.relu(self.patches(F.pad((x - self.mean) / self.deviation, self.beyond)))
         vectors = F.relu(self.positions(x.flatten(1)))
         return torch.where(batch["image/present"][:, None], vectors, self.missing)
+
+
+class RootImages(nn.Module):
+    """The convolutions of ``package_root.py``; a learned vector where there is no image."""
+
+    def __init__(self, structure: dict[str, Any]) -> None:
+        super().__init__()
+        self.root = _beside("package_root").Model()
+        self.width = structure["widths"][-1] * structure["grid"] ** 2
+        self.missing = nn.Parameter(torch.zeros(self.width))
+
+    def forward(self, batch: Mapping[str, Tensor]) -> Tensor:
+        return torch.where(batch["image/present"][:, None], self.root(batch["image"]), self.missing)
 
 
 class Images(nn.Module):

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from evodevo.estimators.automatic.networks.predictor import NetworkPredictor, WrittenNetwork
+from evodevo.estimators.automatic.source.root_program import written_root
 from evodevo.module_zoo.source.program import zoo_program
 from evodevo.networks.tensors import TensorNetwork
 
@@ -24,7 +25,10 @@ def written_network(predictor: NetworkPredictor, facts: dict[str, Any], files: d
         UsageError: A zoo with a part that has no source.
     """
     files[NETWORKS] = Path(__file__).with_name(NETWORKS).read_text(encoding="utf-8")
-    if predictor.facts.structure.zoo is None:
+    plain = predictor.facts.structure.plain
+    if plain is not None:
+        if plain.root is not None:
+            written_root(plain.root, files)
         return facts
     zoo = cast("ModuleZoo", predictor.network)  # the kind that such a structure is built as
     program = zoo_program(zoo, alone=False)
