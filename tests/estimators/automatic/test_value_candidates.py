@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from evodevo.estimators.automatic.candidates.base import (
 )
 from evodevo.estimators.automatic.candidates.boosting import Boosting
 from evodevo.estimators.automatic.candidates.constant import MeanValue
-from evodevo.estimators.automatic.candidates.forest import ExtraTrees
+from evodevo.estimators.automatic.candidates.forest import ExtraTrees, RandomForest
 from evodevo.estimators.automatic.candidates.neighbours import Neighbours
 from evodevo.estimators.automatic.candidates.network import NetworkRow, inputs
 from evodevo.estimators.automatic.candidates.ridge import Ridge
@@ -40,6 +41,7 @@ CANDIDATES: list[FitCandidate] = [
     Neighbours(3),
     Boosting("boosting", rate=0.2, leaves=8, fewest=5, penalty=0.0),
     ExtraTrees(),
+    RandomForest(),
 ]
 TRAIN, HELD = np.arange(60), np.arange(60, 90)
 
@@ -144,14 +146,16 @@ def test_boosting_stops_where_the_held_out_error_is_lowest() -> None:
     assert len(predictor.forest.roots) == min(errors, key=lambda count: errors[count])
 
 
-def test_random_trees_are_scikit_learns() -> None:
-    from sklearn.ensemble import ExtraTreesRegressor
+@pytest.mark.parametrize("resampled", [False, True])
+def test_forests_are_scikit_learns(resampled: bool) -> None:
+    from sklearn.ensemble import ExtraTreesRegressor, RandomForestRegressor
 
     lesson = make()
-    predictor: Any = ExtraTrees().train(lesson, TRAIN, HELD, limit())
+    predictor: Any = (RandomForest if resampled else ExtraTrees)().train(lesson, TRAIN, HELD, limit())
     table = predictor.features.read(lesson.samples, predictor.components)
     filled = np.where(np.isnan(table), predictor.fill, table)
-    reference = ExtraTreesRegressor(forest.TREES, random_state=7).fit(filled[TRAIN], lesson.answers[TRAIN])
+    kind: Any = partial(RandomForestRegressor, max_features=1 / 3) if resampled else ExtraTreesRegressor
+    reference = kind(forest.TREES, random_state=7).fit(filled[TRAIN], lesson.answers[TRAIN])
     compared(predictor, lesson, reference.predict(filled))
 
 

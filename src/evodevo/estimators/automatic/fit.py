@@ -178,7 +178,7 @@ def fit(
         read = _towers((towers,) if isinstance(towers, (str, Path)) else tuple(towers), samples)
         lesson = LabelledSamples(samples, answers, targets.kind, len(targets.names), reading.levels, seed, read)
         below = EVERY_FOLD_OF_IMAGES_BELOW if samples.images else EVERY_FOLD_BELOW
-        held = folds(strata(answers), fingerprints(samples, groups), seed, below)
+        held = folds(strata(answers), fingerprints(samples, answers, groups), seed, below)
         settings = {
             "label": list(named),
             "kind": targets.kind,

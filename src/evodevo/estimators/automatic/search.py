@@ -23,7 +23,7 @@ from evodevo.estimators.automatic.unfinished.record import FitRecord, KeptPart, 
 from evodevo.tasks.rows.targets import Answers
 
 PLAIN_SHARE = 0.4
-"""Fraction of the time after which no further plain candidate begins; what they leave goes to the networks."""
+"""Fraction of the time after which no further plain candidate begins where networks follow, to whom the rest goes."""
 MOST_OF_PLAIN = 0.4
 """Fraction of the plain candidates' time left that one of them may take, where it can be ended."""
 RETRAIN_SHARE = 0.15
@@ -99,7 +99,7 @@ class FitSearch:
             KeyboardInterrupt: There are none yet.
         """
         try:
-            self._plain()
+            self._plain(PLAIN_SHARE if networks and self._is_enough_for_networks() else 1 - RETRAIN_SHARE)
             if networks:
                 self._networks()
         except KeyboardInterrupt:
@@ -124,8 +124,12 @@ class FitSearch:
         self.limit.stopped = True
         self.left_out.append("what had not ended when it was interrupted")
 
-    def _plain(self) -> None:
-        ends = self._began + self._seconds * PLAIN_SHARE
+    def _is_enough_for_networks(self) -> bool:
+        """Whether networks can be trained on all folds after the plain candidates."""
+        return self._seconds * (1 - PLAIN_SHARE - RETRAIN_SHARE) >= LEAST_NETWORK_SECONDS * len(self.folds)
+
+    def _plain(self, share: float) -> None:
+        ends = self._began + self._seconds * share
         for candidate in plain_candidates(self.lesson):
             one = self._recalled(candidate)
             if one is None:

@@ -21,6 +21,8 @@ EVERY_FOLD_BELOW = 3_000
 """Number of samples below which each fold is held out in turn: fewer held out samples alone decide by luck."""
 EVERY_FOLD_OF_IMAGES_BELOW = 500
 """The same where there are images: on these networks win, and five of them need five times the time."""
+RECURRING = 0.1
+"""Share of the groups of equal samples with different answers from which on equal samples are no copies."""
 MANY = 20_000
 """Number of samples from which on a tenth of them is held out, in the place of a fifth."""
 
@@ -86,8 +88,12 @@ def strata(answers: Answers) -> NDArray[np.int64] | NDArray[np.float32]:
     return np.searchsorted(np.quantile(answers, np.linspace(0.1, 0.9, 9)), answers).astype(np.int64)
 
 
-def fingerprints(samples: Samples, groups: Sequence[str] | None) -> list[bytes]:
-    """The group of each sample: the given one, else a digest of its contents, so that repeated samples are together."""
+def fingerprints(samples: Samples, answers: Answers, groups: Sequence[str] | None) -> list[bytes]:
+    """The group of each sample: the given one, else a digest of its contents, so that copies are together.
+
+    Where equal samples often have different answers they are no copies but recur, as rows of few categories do, and
+    will recur in what the model is used for: each is a group of its own.
+    """
     if groups is not None:
         return [name.encode() if name.strip() else f"row {row}".encode() for row, name in enumerate(groups)]
     found = []
@@ -98,7 +104,17 @@ def fingerprints(samples: Samples, groups: Sequence[str] | None) -> list[bytes]:
         for pixels in samples.images:
             digest.update(pixels[row].tobytes())
         found.append(digest.digest())
-    return found
+    return [f"row {row}".encode() for row in range(samples.count)] if _recur(found, answers) else found
+
+
+def _recur(contents: Sequence[bytes], answers: Answers) -> bool:
+    """Whether equal samples have different answers in ``RECURRING`` of the cases."""
+    given: dict[bytes, list[bytes]] = {}
+    for content, answer in zip(contents, answers, strict=True):
+        given.setdefault(content, []).append(answer.tobytes())
+    repeated = [own for own in given.values() if len(own) > 1]
+    different = sum(len(set(own)) > 1 for own in repeated)
+    return bool(repeated) and different >= RECURRING * len(repeated)
 
 
 def _fold(filled: Sequence[Sequence[int]], place: int) -> Fold:

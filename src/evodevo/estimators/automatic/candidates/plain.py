@@ -5,7 +5,7 @@ from __future__ import annotations
 from evodevo.estimators.automatic.candidates.base import FitCandidate, LabelledSamples
 from evodevo.estimators.automatic.candidates.boosting import Boosting
 from evodevo.estimators.automatic.candidates.constant import Constant, MeanValue
-from evodevo.estimators.automatic.candidates.forest import ExtraTrees
+from evodevo.estimators.automatic.candidates.forest import ExtraTrees, RandomForest
 from evodevo.estimators.automatic.candidates.linear import Linear
 from evodevo.estimators.automatic.candidates.neighbours import Neighbours
 from evodevo.estimators.automatic.candidates.ridge import Ridge
@@ -22,7 +22,7 @@ MOST_BOOSTED_CLASSES = 40
 
 def plain_candidates(lesson: LabelledSamples) -> list[FitCandidate]:
     """The candidates for these data; those on a tower come early: they are cheap, and the user may have named it."""
-    found = _of_quantity(texts=bool(lesson.samples.texts)) if lesson.kind == "quantity" else _of_classes(lesson)
+    found = _of_quantity(lesson) if lesson.kind == "quantity" else _of_classes(lesson)
     quick = all(isinstance(reading, RootReading) for reading in lesson.towers.values())
     first = BEFORE_ROOT if lesson.towers and quick else FIRST
     return [*found[:first], *_on_towers(lesson), *found[first:]]
@@ -54,13 +54,22 @@ def _of_classes(lesson: LabelledSamples) -> list[FitCandidate]:
     if boosted:
         found.append(Boosting("gradient boosting", rate=0.1, leaves=31, fewest=20, penalty=0.0))
     if not texts:
-        found += [Linear(10.0), Linear(0.1), ExtraTrees()]
+        found += [Linear(10.0), Linear(0.1)]
+    if not texts or _has_numbers(lesson):
+        found += [ExtraTrees(), RandomForest()]
     if boosted:
         found.append(Boosting("gradient boosting, small trees", rate=0.05, leaves=8, fewest=10, penalty=1.0))
     return found
 
 
-def _of_quantity(*, texts: bool) -> list[FitCandidate]:
+def _has_numbers(lesson: LabelledSamples) -> bool:
+    """Whether rows have numbers or categories, of which trees know more than of texts."""
+    columns: int = lesson.samples.numbers.shape[1] + lesson.samples.codes.shape[1]
+    return columns > 0
+
+
+def _of_quantity(lesson: LabelledSamples) -> list[FitCandidate]:
+    texts = bool(lesson.samples.texts)
     found: list[FitCandidate] = [MeanValue(), Ridge(1.0, texts=texts)]
     if texts:
         found += [Ridge(1.0, texts=True, characters=True), Ridge(0.1, texts=True), Ridge(10.0, texts=True)]
@@ -68,6 +77,8 @@ def _of_quantity(*, texts: bool) -> list[FitCandidate]:
         found += [Neighbours(5), Neighbours(15)]
     found.append(Boosting("gradient boosting", rate=0.1, leaves=31, fewest=20, penalty=0.0))
     if not texts:
-        found += [Ridge(10.0), Ridge(100.0), Ridge(0.01), ExtraTrees()]
+        found += [Ridge(10.0), Ridge(100.0), Ridge(0.01)]
+    if not texts or _has_numbers(lesson):
+        found += [ExtraTrees(), RandomForest()]
     found.append(Boosting("gradient boosting, small trees", rate=0.05, leaves=8, fewest=10, penalty=1.0))
     return found
