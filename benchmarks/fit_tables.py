@@ -280,19 +280,23 @@ def main() -> None:
     parser.add_argument("--besides", type=Path, default=None, help="archive whose tables are left out")
     parser.add_argument("--seconds", type=float, default=15.0, help="time of each fit")
     parser.add_argument("--tables", type=int, default=40, help="number of tables, the first ones of the rule's order")
+    parser.add_argument("--most-rows", type=int, default=ROWS[1], help="larger tables are left out")
     parser.add_argument("--seed", type=int, default=0, help="of the divisions and fits")
     parser.add_argument("--json", type=Path, required=True, help="file of the results; what is in it is not repeated")
     options = parser.parse_args()
     stored: dict[str, Any] = json.loads(options.json.read_text()) if options.json.exists() else {}
     results = stored.setdefault(f"{options.seconds:g} s, seed {options.seed}", {})
     stored["machine"] = surroundings()
-    for number, table in enumerate(tables(options.archive, options.besides)):
-        if number == options.tables:
+    shown: dict[str, dict[str, Any]] = {}
+    for table in tables(options.archive, options.besides):
+        if len(shown) == options.tables:
             break
+        if len(table.answers) > options.most_rows:
+            continue
         if table.name not in results:
             results[table.name] = measured(table, options.seconds, options.seed)
             options.json.write_text(json.dumps(stored, indent=1))
-        one = results[table.name]
+        one = shown[table.name] = results[table.name]
         scores = ", ".join(f"{name} {found['accuracy']:.3f}" for name, found in one["models"].items())
         value, low, high = one["gap"]
         print(
@@ -301,7 +305,7 @@ def main() -> None:
             f" {one['best']}; {one['chosen']}",
             flush=True,
         )
-    summary(results)
+    summary(shown)
 
 
 if __name__ == "__main__":
