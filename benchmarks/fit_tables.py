@@ -152,7 +152,7 @@ def tables(archive: Path, besides: Path | None = None) -> Iterator[Table]:
             continue
         if any(len(row) != len(head) for row in body) or len(set(head)) < len(head):
             continue
-        columns = {one: [row[at] for row in body] for at, one in enumerate(head)}
+        columns = {one: [row[at].strip() for row in body] for at, one in enumerate(head)}
         possible = [one for one in head if is_label(columns[one])]
         key = key_of(name, len(body))
         if not possible or key in seen:
