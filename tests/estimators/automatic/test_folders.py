@@ -84,6 +84,13 @@ def test_a_column_without_a_readable_image_is_refused(tmp_path: Path) -> None:
         evodevo.fit(tmp_path / "mine", "name", time_limit=60, networks=False, skip_corrupt=True)
 
 
+def test_too_few_readable_rows_are_refused(folder: Path) -> None:
+    for file in sorted(folder.rglob("*.png"))[5:]:
+        file.write_bytes(b"no image")
+    with pytest.raises(DataError, match="5 rows with a label whose images can be read"):
+        evodevo.fit(folder, "shade", time_limit=60, networks=False, skip_corrupt=True)
+
+
 def test_reading_takes_no_time_of_the_limit(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read = RowReading.read
 

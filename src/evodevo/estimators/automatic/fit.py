@@ -154,8 +154,7 @@ def fit(
     chosen = metric_of(metric, targets.kind)
     answers = targets.read(rows)
     labelled = np.flatnonzero(known(answers))
-    if len(labelled) < FEWEST:
-        raise DataError(f"{rows.source} has {len(labelled)} rows with a label; at least {FEWEST} are needed.")
+    _check_count(rows.source, len(labelled), "with a label")
     taken = rows.take(labelled) if len(labelled) < rows.count else rows
     ignored = (*ignore, *((group,) if group else ()))
     with shown(progress, listener) as receiver:
@@ -169,6 +168,7 @@ def fit(
         about = _about(rows, reading, targets, answers)
         if lost:
             kept = np.flatnonzero(~taken.with_cells(lost, [column.name for column in reading.of_kind("image")]))
+            _check_count(rows.source, len(kept), "with a label whose images can be read")
             taken, samples, answers = taken.take(kept), samples.take(kept), answers[kept]
             about |= {"unreadable": len(lost), "unreadable_names": lost[:_NAMED]}
         began = time.monotonic()
@@ -294,6 +294,11 @@ def _towers(paths: Sequence[str | Path], samples: Samples) -> dict[str, TowerRea
 def _told(listen: Listener) -> Callable[[int, int], None]:
     """What tells a listener how many images were read."""
     return lambda done, count: listen("reading", {"done": done, "count": count})
+
+
+def _check_count(source: str, count: int, what: str) -> None:
+    if count < FEWEST:
+        raise DataError(f"{source} has {count} rows {what}; at least {FEWEST} are needed.")
 
 
 def _check_columns(rows: Rows, names: Sequence[str]) -> None:

@@ -118,7 +118,7 @@ class Singlepath(AgentClass):
         if version != "paper":
             return rules
         samples = rules.cycle.samples if family.children is None else family.children
-        child = rules.cycle.child.model_copy(update={"fine_tuned": family.fine_tuned})
+        child = rules.cycle.child.model_copy(update={"fine_tuned": family.fine_tuned, "still": family.still})
         score = rules.cycle.score
         if family.scale is not None:
             score = score.model_copy(update={"scale": family.scale})
@@ -163,6 +163,8 @@ class Singlepath(AgentClass):
         settings = situation.cycle.child
         if settings.shared is None:
             settings = settings.model_copy(update={"shared": int(bool(learned))})
+        if learned or settings.data == "generation" or not moves(space):
+            settings = settings.model_copy(update={"still": 0})
         earlier = len(situation.history()) if settings.planned else 0
         first = max(0, settings.planned - earlier)
         # What is shared is theirs: all of a root that has learned the task, else of the path whose probe is best.
@@ -197,6 +199,8 @@ class Singlepath(AgentClass):
         others, family = situation.view.others(agent), self.family
         base = structure_of(parent.path)
         inherited = parent.path if selection.own else with_own_movement(parent.path, space)
+        if settings.stands_still(earlier):
+            inherited = inherited.model_copy(update={"hparams": {**inherited.hparams, SHIFT: 0.0}})
         drawn = set() if family.shares_untrained else _random_roots(situation.view)
 
         def untrained(component: str) -> bool:
@@ -358,6 +362,12 @@ def price_of(parts: Sequence[ChildComponent], flops: float, situation: Generatio
     accounted = accounted_parameters(shared, situation.view.locks, situation.agent.name)
     accounted += sum(part.parameters for part in parts if part.train)
     return cost(accounted, flops, situation.cycle.score, situation.root)
+
+
+def moves(space: Hyperparameters) -> bool:
+    """Whether an agent moves its training images, and may leave it."""
+    shift = space.by_key.get(SHIFT)
+    return shift is not None and bool(shift.default) and 0.0 in shift.values
 
 
 def with_own_movement(path: Path, space: Hyperparameters) -> Path:

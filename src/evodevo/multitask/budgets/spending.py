@@ -295,7 +295,7 @@ class Spending:
         if before.finished(agent) or not learned:
             return 1, 0
         child = settings.cycle.child
-        return child.planned + (child.shared is None), child.untrained
+        return child.planned - child.still + (child.shared is None), child.untrained
 
     def _roots(self, before: Past) -> list[AgentRow]:
         """Roots that are to be trained first."""
