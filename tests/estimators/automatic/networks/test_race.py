@@ -285,6 +285,18 @@ def test_a_network_begins_as_the_root_and_all_of_it_learns() -> None:
     np.testing.assert_array_equal(again.probabilities(samples), found.predictor.probabilities(samples))
 
 
+def test_one_of_two_such_networks_sees_its_images_where_they_are() -> None:
+    y = two_classes()
+    images = np.random.default_rng(0).integers(0, 256, (COUNT, 24, 24, 1)).astype(np.uint8)
+    shown = Samples(COUNT, np.zeros((COUNT, 0)), np.zeros((COUNT, 0), np.int64), images=(images,))
+    race = make(NetworkSamples(images), y, root=RootReading.of(USUAL, shown))
+    moved, still = race.arms[:2]
+    assert (moved.name, still.name) == (f"{USUAL}, fine-tuned", f"{USUAL}, fine-tuned, images not moved")
+    batches = [ArmTraining(arm, race._data, 0)._batch(0)["image"] for arm in (moved, still)]
+    known = {image.tobytes() for image in images[TRAIN]}
+    assert [sum(image.tobytes() in known for image in batch) == len(batch) for batch in batches] == [False, True]
+
+
 def test_a_file_that_claims_a_huge_root_is_refused_before_it_is_made() -> None:
     samples, y, root = rooted()
     (found,) = make(samples, y, [f"{USUAL}, fine-tuned"], root=root).run(60, silent, max_steps=20)
@@ -301,7 +313,7 @@ def test_a_file_that_claims_a_huge_root_is_refused_before_it_is_made() -> None:
 
 def test_a_root_takes_part_where_it_is_given_and_there_are_images() -> None:
     samples, y, root = rooted()
-    assert make(samples, y, root=root).arms[0].name == f"{USUAL}, fine-tuned"
+    assert make(samples, y, root=root).arms[0].name == f"{USUAL}, fine-tuned"  # too small to be moved: one of them
     assert not any(USUAL in arm.name for arm in make(samples, y).arms)
     numbers = NetworkSamples(vectors=np.random.default_rng(0).normal(size=(COUNT, 3)))
     assert not any(USUAL in arm.name for arm in make(numbers, y, root=root).arms)

@@ -61,6 +61,7 @@ class Arm:
         learning_rate: Highest learning rate.
         epochs: Most passes over the training samples.
         initial: Weights with which it begins, by their names in the network; those that are not named are new.
+        moves: Whether its training images are moved by chance.
     """
 
     name: str
@@ -68,6 +69,7 @@ class Arm:
     learning_rate: float
     epochs: int
     initial: Mapping[str, NDArray[np.float32]] = field(default_factory=dict, compare=False, repr=False)
+    moves: bool = True
 
 
 def arms_for(reading: NetworkReading, root: RootReading | None = None) -> list[Arm]:
@@ -92,7 +94,10 @@ def arms_for(reading: NetworkReading, root: RootReading | None = None) -> list[A
         structure = PlainStructure(image="root", root=root.structure, **fields)
         name = " + ".join([f"{root.name}, fine-tuned", *(word for word, _ in others)])
         initial = {f"{OF_ROOT}{role}": array for role, array in root.weights.items()}
-        arms.append(replace(_plain(name, structure), learning_rate=ROOT_RATE, initial=initial))
+        tuned = replace(_plain(name, structure), learning_rate=ROOT_RATE, initial=initial)
+        arms.append(tuned)
+        if reading.image.shift:  # where things are may tell classes apart
+            arms.append(replace(tuned, name=f"{name}, images not moved", moves=False))
     # The first of each kind, the second of each, ...; a kind that has no more keeps its first.
     for chosen in zip_longest(*kinds):
         parts = [part or kind[0] for part, kind in zip(chosen, kinds, strict=True)]

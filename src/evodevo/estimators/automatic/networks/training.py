@@ -179,7 +179,7 @@ class ArmTraining:
         begin = place * data.batch_size
         rows = data.train[self._order[1][begin : begin + data.batch_size]]
         batch = dict(data.arrays.batch(rows))
-        if data.reading.image is not None:
+        if data.reading.image is not None and self.arm.moves:
             batch["image"] = data.reading.image.shifted(batch["image"], generator(self._seed, step, "shift"))
         batch[f"{ANSWER}/target"] = data.targets[rows]
         return batch
