@@ -87,7 +87,8 @@ class PlainModels:
         decided = {name: metric.decide(own, shares) for name, own in chances.items()}
         scores = {name: metric.score(own, answers) for name, own in decided.items()}
         best = min(self.trained, key=lambda name: (-scores[name], log_loss(chances[name], answers), name))
-        first = min(chances, key=lambda name: (-scores[name], log_loss(chances[name], answers), name != ZOO, name))
+        # Of equally many right answers those of the network that was asked for.
+        first = min(chances, key=lambda name: (-scores[name], name != ZOO, log_loss(chances[name], answers), name))
         lead = difference(metric, decided[best], decided[ZOO], answers)
         chance = _sign_test(decided[best] == answers, decided[ZOO] == answers)
         return {

@@ -138,7 +138,9 @@ def test_a_large_logistic_regression_ends_in_time(monkeypatch: pytest.MonkeyPatc
     np.testing.assert_array_equal(patient, whole)
     ended = limit()
     ended.stopped = True
-    hurried = Linear(1.0).train(lesson, rows, rows, ended).probabilities(lesson.samples)
+    hurried = Linear(1.0, least=0).train(lesson, rows, rows, ended).probabilities(lesson.samples)
+    with pytest.raises(DataError, match="200 iterations take about"):
+        Linear(1.0).train(lesson, rows, rows, ended)
     monkeypatch.setattr(linear, "ITERATIONS", linear.TRIED)
     monkeypatch.setattr(linear, "LARGE", 10**12)
     short = Linear(1.0).train(lesson, rows, rows, limit()).probabilities(lesson.samples)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -79,7 +80,8 @@ def shape_of(data: bytes, place: str) -> tuple[int, int, int]:
         return height, width, channels
     with _opened(data, place) as picture:
         sides = picture.height, picture.width
-        if picture.getexif().get(_ORIENTATION, 1) in _ON_ITS_SIDE:
+        # Pillow turns TIFF by itself.
+        if picture.format != "TIFF" and picture.getexif().get(_ORIENTATION, 1) in _ON_ITS_SIDE:
             sides = sides[::-1]
         return *sides, 1 if picture.mode in _GREY or picture.mode.startswith("I") else 3
 
@@ -102,8 +104,9 @@ def _opened(data: bytes, place: str) -> Iterator[PIL.Image.Image]:
                 yield picture
     except DataError:
         raise
-    except Image.DecompressionBombError:  # pillow's own limit is higher
-        raise DataError(f"the image {place} has too many pixels; {_LIMIT}") from None
+    except Image.DecompressionBombError as error:  # pillow's own limit is higher
+        count = re.search(r"\d+", str(error))
+        raise DataError(f"the image {place} has {count[0] if count else 'too many'} pixels; {_LIMIT}") from None
     except Exception as error:  # the readers of formats raise what their mistakes are: struct.error, KeyError, ...
         # pillow's message for an unknown format holds only the address of a Python object.
         unknown = isinstance(error, UnidentifiedImageError)

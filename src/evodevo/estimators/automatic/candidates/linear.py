@@ -13,7 +13,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from evodevo.errors import UsageError
+from evodevo.errors import DataError, UsageError
 from evodevo.estimators.automatic.candidates.arrays import taken
 from evodevo.estimators.automatic.candidates.base import (
     Arrays,
@@ -35,6 +35,8 @@ MOST_SAMPLES = 30_000
 ITERATIONS = 200
 TRIED = 10
 """Iterations after which the time of all is known, where the training is a large one."""
+ENOUGH = 50
+"""Iterations without which a large training that is not the first of its kind is left out."""
 LARGE = 20_000_000
 """Multiplications in an iteration above which a training is large."""
 _FAR = 30.0
@@ -86,10 +88,12 @@ class Linear(FitCandidate):
     Args:
         strength: Inverse strength of the quadratic penalty, C of scikit-learn.
         characters: Whether texts are characters beside words.
+        texts: Whether there are texts.
+        least: Iterations for which there has to be time.
     """
 
-    def __init__(self, strength: float, *, characters: bool = False, texts: bool = False) -> None:
-        self.strength, self.characters = strength, characters
+    def __init__(self, strength: float, *, characters: bool = False, texts: bool = False, least: int = ENOUGH) -> None:
+        self.strength, self.characters, self.least = strength, characters, least
         unit = (" on words and characters" if characters else " on words") if texts else ""
         self.name = f"logistic regression{unit}, C = {strength:g}"
 
@@ -142,7 +146,11 @@ class Linear(FitCandidate):
         return weights, bias
 
     def _model(self, table: Any, answers: NDArray[Any], outputs: int, limit: Limit) -> Any:
-        """The model; of a large training after as many iterations as the time allows, ``TRIED`` at least."""
+        """The model; of a large training after as many iterations as the time allows.
+
+        Raises:
+            DataError: There is no time for ``least``.
+        """
         from sklearn.linear_model import LogisticRegression
 
         sparse = not isinstance(table, np.ndarray)
@@ -155,5 +163,8 @@ class Linear(FitCandidate):
             return fitted(ITERATIONS)
         began = time.monotonic()
         first = fitted(TRIED)
-        allowed = int(limit.left / (time.monotonic() - began) * TRIED)
+        each = (time.monotonic() - began) / TRIED
+        allowed = int(limit.left / each)
+        if allowed < self.least:
+            raise DataError(f"{ITERATIONS} iterations take about {each * ITERATIONS:.0f} s")
         return fitted(min(allowed, ITERATIONS)) if allowed > TRIED else first

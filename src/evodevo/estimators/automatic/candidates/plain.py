@@ -45,7 +45,7 @@ def _on_towers(lesson: LabelledSamples) -> list[FitCandidate]:
 def _of_classes(lesson: LabelledSamples) -> list[FitCandidate]:
     texts = bool(lesson.samples.texts)
     boosted = lesson.classes <= MOST_BOOSTED_CLASSES
-    found: list[FitCandidate] = [Constant(), Linear(1.0, texts=texts)]
+    found: list[FitCandidate] = [Constant(), Linear(1.0, texts=texts, least=0)]
     if texts:
         found += [Linear(3.0, texts=True, characters=True), Linear(10.0, texts=True)]
         found += [Linear(30.0, texts=True, characters=True)]

@@ -73,7 +73,7 @@ class Arm:
 
 
 def arms_for(reading: NetworkReading, root: RootReading | None = None) -> list[Arm]:
-    """A root that goes on learning, plain networks, single modules, then the whole zoo; of images alone no modules.
+    """Plain networks, single modules, then the whole zoo; of images alone a root that goes on learning, and no modules.
 
     Modules read an image after it was cut into patches, as ``patches`` does without a module. All have little around
     them, for a short race.
@@ -88,16 +88,13 @@ def arms_for(reading: NetworkReading, root: RootReading | None = None) -> list[A
         if part is not None
     ]
     arms = []
-    if root is not None and reading.image is not None:
-        others = [kind[0] for kind in kinds[1:]]
-        fields = {name: value for _, values in others for name, value in values.items()}
-        structure = PlainStructure(image="root", root=root.structure, **fields)
-        name = " + ".join([f"{root.name}, fine-tuned", *(word for word, _ in others)])
+    if root is not None and reading.image is not None and len(kinds) == 1:
+        structure = PlainStructure(image="root", root=root.structure)
         initial = {f"{OF_ROOT}{role}": array for role, array in root.weights.items()}
-        tuned = replace(_plain(name, structure), learning_rate=ROOT_RATE, initial=initial)
+        tuned = replace(_plain(f"{root.name}, fine-tuned", structure), learning_rate=ROOT_RATE, initial=initial)
         arms.append(tuned)
         if reading.image.shift:  # where things are may tell classes apart
-            arms.append(replace(tuned, name=f"{name}, images not moved", moves=False))
+            arms.append(replace(tuned, name=f"{tuned.name}, images not moved", moves=False))
     # The first of each kind, the second of each, ...; a kind that has no more keeps its first.
     for chosen in zip_longest(*kinds):
         parts = [part or kind[0] for part, kind in zip(chosen, kinds, strict=True)]

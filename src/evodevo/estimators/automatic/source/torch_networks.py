@@ -93,7 +93,7 @@ class Plain(nn.Module):
         terms = 0 if reading["text"] is None else len(reading["text"]["terms"]["terms"])
         if structure["image"]:
             if structure["image"] == "root":
-                encoders["image"] = RootImages(structure["root"])
+                encoders["image"] = ImagesOfRoot(structure["root"])
             elif structure["image"] == "patches":
                 encoders["image"] = Patches(reading["image"], width)
             else:
@@ -262,7 +262,7 @@ class Patches(nn.Module):
         return torch.where(batch["image/present"][:, None], vectors, self.missing)
 
 
-class RootImages(nn.Module):
+class ImagesOfRoot(nn.Module):
     """The convolutions of ``package_root.py``; a learned vector where there is no image."""
 
     def __init__(self, structure: dict[str, Any]) -> None:
