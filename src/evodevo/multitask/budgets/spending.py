@@ -17,12 +17,14 @@ from evodevo.multitask.budgets.budget import (
     FEWEST,
     OF_JOINT,
     OF_ROOT,
+    PERIODS,
     Allowance,
     RunBudget,
     allowance,
     of_root,
     period_of,
 )
+from evodevo.multitask.hyperparameters import SHIFT
 from evodevo.multitask.ledger import children_of
 from evodevo.multitask.schedule import Past, has_learned, is_joint, is_root, is_trained, past
 from evodevo.multitask.stored import agent_settings
@@ -277,6 +279,8 @@ class Spending:
             looks = _looks(agent)
             share = self._steps(agent, max(0.0, left) / places)
             least, untrained = self._begin_differently(agent, before)
+            if not untrained and share < least * PERIODS * period_of(looks):
+                least = 1
             plan[agent.name] = allowance(
                 share, cycle.children, cycle.generation_size, looks, together, least, untrained
             )
@@ -286,15 +290,21 @@ class Spending:
         return plan
 
     def _begin_differently(self, agent: AgentRow, before: Past) -> tuple[int, int]:
-        """Children of a cycle that are each to be tried, and how many of them make no step: of an agent's first cycle,
-        where a joint root of its class has learned the task, that which shares it and those that train copies."""
+        """Children of a cycle that are each to be tried, and how many of them make no step.
+
+        Of an agent's first cycle those for which nothing is drawn: where a joint root of its class has learned the task
+        that which shares it and those that train copies; else the latter, with images that are moved and still.
+        """
         settings = agent_settings(agent)
         assert settings.cycle is not None, "recorded with the agent"
         joint = [root for root in self._every if is_joint(root) and root.kind == agent.kind]
         learned = any(has_learned(root, settings.task_key) for root in joint)
-        if before.finished(agent) or not learned:
-            return 1, 0
         child = settings.cycle.child
+        if before.finished(agent):
+            return 1, 0
+        if not learned:
+            shift = settings.options.get("hyperparameters", {}).get(SHIFT, {})
+            return max(1, child.planned - (0 if shift.get("default") else child.still)), 0
         return child.planned - child.still + (child.shared is None), child.untrained
 
     def _roots(self, before: Past) -> list[AgentRow]:
