@@ -10,8 +10,9 @@ import pytest
 
 from evodevo import canonical
 from evodevo.errors import UsageError
-from evodevo.multitask.budgets.budget import FEWEST, read_budget
+from evodevo.multitask.budgets.budget import FEWEST, PERIODS, read_budget
 from evodevo.multitask.budgets.spending import Spending, course_of, recorded
+from evodevo.multitask.settings import AgentSettings
 from evodevo.multitask.system import System
 from evodevo.search.problem import read_answer, write_answer
 from evodevo.storage import Store, database
@@ -83,6 +84,24 @@ def test_a_budget_in_steps_is_kept_and_no_child_is_too_short(given: str, cycles:
     ended = [cycle for cycle in system.store.systems.cycles(system_id=system.row.id) if cycle.state != "open"]
     assert len(ended) == 1 + 2 * cycles, "the root's, and each agent's"
     assert all(f"VitTiny~{task}" in system.view().offers for task in "ab")
+
+
+@pytest.mark.parametrize("moved", [True, False])
+@pytest.mark.parametrize(("given", "still"), [(2 * PERIODS * FEWEST, True), (2 * PERIODS * FEWEST - 1, False)])
+def test_a_child_that_moves_no_images_is_tried_where_both_get_their_periods(
+    given: int, still: bool, moved: bool
+) -> None:
+    shift = {"hyperparameters": {"ds_shift": {"values": [0.0, 0.1], "default": 0.1 if moved else 0.0}}}
+    system = System.create(Store.memory(), "zoo")
+    root = AgentSettings(classes=0, root=True, options={"root": "checkpoint", "checkpoint": "builtin:characters"})
+    system.add_root("ConvSmall", "checkpoint", root)
+    system.add_agent("ConvSmall", "a", AgentSettings(classes=3, options=shift))
+    go(system, f"{given}steps")
+    (allowed,) = [
+        one for (name, _), (_, one) in recorded(system.store, system.agents()).of_cycle.items() if "~a" in name
+    ]
+    assert allowed.children == (2 if still and moved else 1)
+    assert allowed.most_steps >= PERIODS * FEWEST
 
 
 def test_what_a_flat_child_leaves_goes_to_later_cycles() -> None:
