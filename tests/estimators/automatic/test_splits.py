@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -26,10 +27,10 @@ def test_copies_are_in_one_fold_and_recurring_samples_are_not() -> None:
     for fold in folds(copies, together, 0):
         assert not set(fold.train % 50) & set(fold.held % 50)
     few = copies.copy()
-    few[: round(50 * RECURRING) - 1] += 1  # a few wrong labels
+    few[: math.ceil(50 * RECURRING) - 1] += 1  # a few wrong labels
     assert fingerprints(samples_of(numbers), few, None) == together
     often = copies.copy()
-    often[: round(50 * RECURRING)] += 1
+    often[: math.ceil(50 * RECURRING)] += 1
     assert len(set(fingerprints(samples_of(numbers), often, None))) == 100
     given = fingerprints(samples_of(numbers), often, ["a"] * 100)
     assert set(given) == {b"a"}

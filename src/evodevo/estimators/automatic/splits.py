@@ -21,7 +21,7 @@ EVERY_FOLD_BELOW = 3_000
 """Number of samples below which each fold is held out in turn: fewer held out samples alone decide by luck."""
 EVERY_FOLD_OF_IMAGES_BELOW = 500
 """The same where there are images: on these networks win, and five of them need five times the time."""
-RECURRING = 0.1
+RECURRING = 0.05
 """Share of the groups of equal samples with different answers from which on equal samples are no copies."""
 MANY = 20_000
 """Number of samples from which on a tenth of them is held out, in the place of a fifth."""
