@@ -43,7 +43,7 @@ def test_images_of_several_sizes_are_taken_and_what_was_done_is_printed(
     said = " ".join((printed.out + printed.err).split())
     assert "data: images, 64 x 64, colour; 2 classes; 48 samples" in said
     assert "several sizes; all are resized to 64 x 64" in said
-    assert "1 images cannot be read and are left out" in said
+    assert "1 files cannot be read and are left out" in said
     assert "broken.jpg" in said
 
 

@@ -111,7 +111,7 @@ def test_the_command_leaves_out_unreadable_images_of_the_test_too(
     assert "half.png" in capsys.readouterr().err
     assert run([*words, "--skip-corrupt"]) == ExitCode.SUCCESS
     printed = " ".join(capsys.readouterr().err.split())
-    assert printed.count("2 images cannot be read and are left out (dark/half.png, light/none.jpg)") == 2
+    assert printed.count("2 files cannot be read and are left out (dark/half.png, light/none.jpg)") == 2
     assert run([*words, "--skip-corrupt", "--json"]) == ExitCode.SUCCESS
     assert json.loads(capsys.readouterr().out)["data"]["unreadable"] == 2
 

@@ -118,7 +118,7 @@ def fit(
     if tested is not None and skip_corrupt:
         tested, lost = without_unreadable(tested, (*named, *(ignore or ())))
         if lost and not json:
-            output.words(f"{test}: {len(lost):,} images cannot be read and are left out ({', '.join(lost[:5])}).")
+            output.words(f"{test}: {len(lost):,} files cannot be read and are left out ({', '.join(lost[:5])}).")
     with choose(json=json) as view:
         model = find(
             data,

@@ -126,5 +126,5 @@ def _plan(facts: dict[str, Any]) -> str:
     without = f" ({unlabelled:,} without a label)" if unlabelled else ""
     lost = facts.get("unreadable", 0)
     names = ", ".join(facts.get("unreadable_names", ()))
-    left_out = f"; {lost:,} images cannot be read and are left out ({names})" if lost else ""
+    left_out = f"; {lost:,} files cannot be read and are left out ({names})" if lost else ""
     return f"{facts['rows']:,} rows{without}, columns: {columns}; {what}; {held}{ignored}{left_out}"

@@ -107,7 +107,7 @@ def _notes(source: Mapping[str, Any]) -> list[str]:
             " pixels: --set task.options.size='[HEIGHT, WIDTH]'"
         )
     if count := source.get("skipped", 0):
-        notes.append(f"{count:,} images cannot be read and are left out ({quoted_list(source['skipped_names'])}).")
+        notes.append(f"{count:,} files cannot be read and are left out ({quoted_list(source['skipped_names'])}).")
     return notes
 
 
