@@ -160,12 +160,12 @@ def tables(archive: Path, besides: Path | None = None) -> Iterator[Table]:
         seen.add(key)
         label = min(possible, key=lambda one: digest(f"{name}/{one}"))
         kept = [at for at, cell in enumerate(columns[label]) if cell not in GAPS]
-        others = {
+        inputs = {
             one: ["" if cells[at] in GAPS else cells[at] for at in kept]
             for one, cells in columns.items()
             if one != label
         }
-        yield Table(name.removesuffix(".csv"), label, others, [columns[label][at] for at in kept])
+        yield Table(name.removesuffix(".csv"), label, inputs, [columns[label][at] for at in kept])
 
 
 def features(table: Table, train: NDArray[np.int64]) -> tuple[Any, NDArray[np.object_]]:
@@ -273,6 +273,16 @@ def summary(results: dict[str, dict[str, Any]]) -> None:
         print(f"{name}: {spent:.1f} s in the mean")
 
 
+def versus(results: dict[str, dict[str, Any]], before: dict[str, dict[str, Any]]) -> None:
+    """Mean differences of ``fit`` to what it had in another file, over the tables of both."""
+    names = [name for name in results if name in before]
+    for key, scale in (("accuracy", 100), ("log_loss", -1000)):
+        gaps = [scale * (results[name]["models"]["fit"][key] - before[name]["models"]["fit"][key]) for name in names]
+        unit = "points of accuracy" if key == "accuracy" else "thousandths of log-loss less"
+        better, worse = sum(gap > 0 for gap in gaps), sum(gap < 0 for gap in gaps)
+        print(f"fit above fit before: {mean_in_words(gaps)} {unit}; of {len(gaps)} better {better}, worse {worse}")
+
+
 def main() -> None:
     """Measure what is not in the file yet, and report."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -283,6 +293,7 @@ def main() -> None:
     parser.add_argument("--most-rows", type=int, default=ROWS[1], help="larger tables are left out")
     parser.add_argument("--seed", type=int, default=0, help="of the divisions and fits")
     parser.add_argument("--json", type=Path, required=True, help="file of the results; what is in it is not repeated")
+    parser.add_argument("--against", type=Path, default=None, help="such a file of another version of fit")
     options = parser.parse_args()
     stored: dict[str, Any] = json.loads(options.json.read_text()) if options.json.exists() else {}
     results = stored.setdefault(f"{options.seconds:g} s, seed {options.seed}", {})
@@ -306,6 +317,8 @@ def main() -> None:
             flush=True,
         )
     summary(shown)
+    if options.against is not None:
+        versus(shown, json.loads(options.against.read_text())[f"{options.seconds:g} s, seed {options.seed}"])
 
 
 if __name__ == "__main__":

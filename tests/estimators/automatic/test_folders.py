@@ -141,6 +141,13 @@ def test_a_large_logistic_regression_ends_in_time(monkeypatch: pytest.MonkeyPatc
     hurried = Linear(1.0, least=0).train(lesson, rows, rows, ended).probabilities(lesson.samples)
     with pytest.raises(DataError, match="200 iterations take about"):
         Linear(1.0).train(lesson, rows, rows, ended)
+    # The last training, on all rows, is neither refused nor shorter than those of the folds.
+    patient_again = Linear(1.0).retrain(lesson, rows, [], ended).probabilities(lesson.samples)
+    np.testing.assert_array_equal(patient_again, whole)
+    short_before = Linear(1.0, least=0)
+    short_before.train(lesson, rows, rows, ended)
+    again = short_before.retrain(lesson, rows, [], limit()).probabilities(lesson.samples)
+    np.testing.assert_array_equal(again, hurried)
     monkeypatch.setattr(linear, "ITERATIONS", linear.TRIED)
     monkeypatch.setattr(linear, "LARGE", 10**12)
     short = Linear(1.0).train(lesson, rows, rows, limit()).probabilities(lesson.samples)

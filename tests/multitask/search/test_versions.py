@@ -194,10 +194,10 @@ def test_the_children_after_those_share_their_parent_s_blocks_and_train_adapters
             assert not plan["moves"]
 
 
-@pytest.mark.parametrize(("shift", "still"), [(0.1, 1), (0.1, 2), (0.0, 1)])
-def test_the_children_after_the_fine_tuned_ones_move_no_images(shift: float, still: int) -> None:
+@pytest.mark.parametrize(("shift", "unshifted"), [(0.1, 1), (0.1, 2), (0.0, 1)])
+def test_the_children_after_the_fine_tuned_ones_move_no_images(shift: float, unshifted: int) -> None:
     moved = {"hyperparameters": {"ds_shift": {"values": [0.0, 0.1], "default": shift}}}
-    child = ChildSettings(fine_tuned=1, still=still)
+    child = ChildSettings(fine_tuned=1, unshifted=unshifted)
     system = System.create(Store.memory(), "zoo", settings=SystemSettings(cycle=small(4, 2, child=child)))
     root = AgentSettings(classes=0, options={"root": "checkpoint", "checkpoint": "builtin:characters", **moved})
     system.add_root("ConvSmall", "checkpoint", root.model_copy(update={"root": True}))
@@ -205,7 +205,7 @@ def test_the_children_after_the_fine_tuned_ones_move_no_images(shift: float, sti
     system.run(system.agents(), 1, executor_of(PathTrainer(system.store)))
     rows = [one for name, one in told(system).items() if name.startswith("ConvSmall~a/")]
     rows.sort(key=lambda one: int(one["genome"]["genes"]["number"]))
-    for number, row in enumerate(rows[: 1 + still if shift else 1]):
+    for number, row in enumerate(rows[: 1 + unshifted if shift else 1]):
         genes, plan = row["genome"]["genes"], row["details"]["story"]["plan"]
         assert genes["hparams"]["ds_shift"] == (0.0 if number else shift)
         assert "reference" not in {part["fate"] for part in plan["components"]}

@@ -118,7 +118,7 @@ class Singlepath(AgentClass):
         if version != "paper":
             return rules
         samples = rules.cycle.samples if family.children is None else family.children
-        child = rules.cycle.child.model_copy(update={"fine_tuned": family.fine_tuned, "still": family.still})
+        child = rules.cycle.child.model_copy(update={"fine_tuned": family.fine_tuned, "unshifted": family.unshifted})
         score = rules.cycle.score
         if family.scale is not None:
             score = score.model_copy(update={"scale": family.scale})
@@ -164,7 +164,7 @@ class Singlepath(AgentClass):
         if settings.shared is None:
             settings = settings.model_copy(update={"shared": int(bool(learned))})
         if learned or settings.data == "generation" or not moves(space):
-            settings = settings.model_copy(update={"still": 0})
+            settings = settings.model_copy(update={"unshifted": 0})
         earlier = len(situation.history()) if settings.planned else 0
         first = max(0, settings.planned - earlier)
         # What is shared is theirs: all of a root that has learned the task, else of the path whose probe is best.
@@ -199,7 +199,7 @@ class Singlepath(AgentClass):
         others, family = situation.view.others(agent), self.family
         base = structure_of(parent.path)
         inherited = parent.path if selection.own else with_own_movement(parent.path, space)
-        if settings.stands_still(earlier):
+        if settings.is_unshifted(earlier):
             inherited = inherited.model_copy(update={"hparams": {**inherited.hparams, SHIFT: 0.0}})
         drawn = set() if family.shares_untrained else _random_roots(situation.view)
 

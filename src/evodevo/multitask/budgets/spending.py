@@ -293,7 +293,7 @@ class Spending:
         """Children of a cycle that are each to be tried, and how many of them make no step.
 
         Of an agent's first cycle those for which nothing is drawn: where a joint root of its class has learned the task
-        that which shares it and those that train copies; else the latter, with images that are moved and still.
+        that which shares it and those that train copies; else the latter, with images that are shifted and not.
         """
         settings = agent_settings(agent)
         assert settings.cycle is not None, "recorded with the agent"
@@ -304,8 +304,8 @@ class Spending:
             return 1, 0
         if not learned:
             shift = settings.options.get("hyperparameters", {}).get(SHIFT, {})
-            return max(1, child.planned - (0 if shift.get("default") else child.still)), 0
-        return child.planned - child.still + (child.shared is None), child.untrained
+            return max(1, child.planned - (0 if shift.get("default") else child.unshifted)), 0
+        return child.planned - child.unshifted + (child.shared is None), child.untrained
 
     def _roots(self, before: Past) -> list[AgentRow]:
         """Roots that are to be trained first."""

@@ -109,7 +109,7 @@ class SinglepathKind(PathKind):
         children: children of a cycle, likewise; None is the default of all.
         scale: factor of the score of a path as large as the root, likewise; None is the papers'.
         fine_tuned: children that begin an agent's first cycle by training all of their parent, likewise.
-        still: children after them that do the same with images that are not moved, likewise.
+        unshifted: children after them that do the same with images that are not moved, likewise.
         new_roots: preset -> options of a new root whose weights are not read from a checkpoint of others, below what a
             user says; they are recorded with it, and its hyperparameters with the agents that begin with it.
         roots: preset -> ``builtin:NAME``, the root of the package that its agents begin with where nobody names one.
@@ -121,7 +121,7 @@ class SinglepathKind(PathKind):
     children: int | None = None
     scale: float | None = None
     fine_tuned: int = 0
-    still: int = 0
+    unshifted: int = 0
     new_roots: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
     roots: Mapping[str, str] = MappingProxyType({})
     shares_untrained: bool = True

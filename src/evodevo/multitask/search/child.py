@@ -60,7 +60,7 @@ class ChildSettings(Settings):
         "where the agent has no path yet, that is the one whose probe is best; the papers have none",
     )
 
-    still: int = Field(
+    unshifted: int = Field(
         default=0,
         ge=0,
         exclude_if=lambda value: not value,
@@ -87,16 +87,16 @@ class ChildSettings(Settings):
     @property
     def planned(self) -> int:
         """The first children of an agent for which nothing is drawn."""
-        return (self.shared or 0) + self.fine_tuned + self.still + self.adapted
+        return (self.shared or 0) + self.fine_tuned + self.unshifted + self.adapted
 
     def adapts(self, earlier: int) -> bool:
         """Whether a child trains adapters; ``earlier`` is the number of children that the agent has had before."""
         return self.planned - self.adapted <= earlier < self.planned
 
-    def stands_still(self, earlier: int) -> bool:
+    def is_unshifted(self, earlier: int) -> bool:
         """Whether the training images of a child are not moved, whatever its parent's are; ``earlier`` as above."""
         first = (self.shared or 0) + self.fine_tuned
-        return first <= earlier < first + self.still
+        return first <= earlier < first + self.unshifted
 
     def shares(self, earlier: int) -> bool:
         """Whether a child shares all blocks of a path of another agent; ``earlier`` as above."""

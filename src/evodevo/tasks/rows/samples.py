@@ -269,7 +269,8 @@ def _images(
         return made
 
     known: dict[str, Pixels] = {}
-    with warnings.catch_warnings(), ThreadPoolExecutor(_THREADS) as threads:  # pillow decodes outside of Python's lock
+    # Pillow decodes outside of Python's lock. Each thread silences its warnings; the filters are put back here.
+    with warnings.catch_warnings(), ThreadPoolExecutor(_THREADS) as threads:
         try:
             for done, (cell, made) in enumerate(zip(names, threads.map(one, names), strict=True)):
                 if isinstance(made, DataError):

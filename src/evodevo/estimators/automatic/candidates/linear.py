@@ -94,12 +94,17 @@ class Linear(FitCandidate):
 
     def __init__(self, strength: float, *, characters: bool = False, texts: bool = False, least: int = ENOUGH) -> None:
         self.strength, self.characters, self.least = strength, characters, least
+        self._iterations = ITERATIONS
         unit = (" on words and characters" if characters else " on words") if texts else ""
         self.name = f"logistic regression{unit}, C = {strength:g}"
 
     def train(
         self, lesson: LabelledSamples, rows: NDArray[np.int64], held: NDArray[np.int64], limit: Limit
     ) -> ProbabilityModel:
+        return self._trained(lesson, rows, limit)
+
+    def _trained(self, lesson: LabelledSamples, rows: NDArray[np.int64], limit: Limit | None) -> ProbabilityModel:
+        """The model of these rows; without a limit after as many iterations as those before had at least."""
         if len(rows) > MOST_SAMPLES:
             rows = np.sort(generator(lesson.seed, "linear").permutation(rows)[:MOST_SAMPLES])
         shown = lesson.samples.take(rows)
@@ -107,7 +112,7 @@ class Linear(FitCandidate):
         table, answers = features.read(shown), lesson.answers[rows]
         if lesson.kind == "labels":
             columns = [
-                self._fitted(table, answers[:, place], 2, limit.part(lesson.classes - place))
+                self._fitted(table, answers[:, place], 2, limit and limit.part(lesson.classes - place))
                 for place in range(lesson.classes)
             ]
             weights = np.concatenate([weight for weight, _ in columns], axis=1)
@@ -119,10 +124,10 @@ class Linear(FitCandidate):
     def retrain(
         self, lesson: LabelledSamples, rows: NDArray[np.int64], trained: Sequence[ProbabilityModel], limit: Limit
     ) -> ProbabilityModel:
-        return self.train(lesson, rows, rows, limit)
+        return self._trained(lesson, rows, None)  # whether there is time for it was asked before
 
     def _fitted(
-        self, table: Any, answers: NDArray[Any], classes: int, limit: Limit
+        self, table: Any, answers: NDArray[Any], classes: int, limit: Limit | None
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Weights (D, O) and biases (O,); a class without a sample gets no probability."""
         from sklearn.exceptions import ConvergenceWarning
@@ -145,8 +150,8 @@ class Linear(FitCandidate):
             weights[:, there], bias[there] = model.coef_.T, model.intercept_
         return weights, bias
 
-    def _model(self, table: Any, answers: NDArray[Any], outputs: int, limit: Limit) -> Any:
-        """The model; of a large training after as many iterations as the time allows.
+    def _model(self, table: Any, answers: NDArray[Any], outputs: int, limit: Limit | None) -> Any:
+        """The model; of a large training after as many iterations as the time allows, or as the shortest one had.
 
         Raises:
             DataError: There is no time for ``least``.
@@ -161,10 +166,13 @@ class Linear(FitCandidate):
 
         if (table.nnz if sparse else table.size) * outputs < LARGE:
             return fitted(ITERATIONS)
+        if limit is None:
+            return fitted(self._iterations)
         began = time.monotonic()
         first = fitted(TRIED)
         each = (time.monotonic() - began) / TRIED
         allowed = int(limit.left / each)
         if allowed < self.least:
             raise DataError(f"{ITERATIONS} iterations take about {each * ITERATIONS:.0f} s")
+        self._iterations = min(self._iterations, max(allowed, TRIED))
         return fitted(min(allowed, ITERATIONS)) if allowed > TRIED else first

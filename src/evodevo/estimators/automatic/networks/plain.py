@@ -75,7 +75,7 @@ def _encoders(structure: PlainStructure, reading: NetworkReading) -> dict[str, n
             raise UsageError(f"the network reads {name}, which the training samples lack.")
     if structure.image is not None and reading.image is not None:
         if structure.root is not None:
-            encoders["image"] = RootImages(structure.root, torch.initial_seed() % (1 << 31))
+            encoders["image"] = RootImages(structure.root)
         elif structure.image == "patches":
             encoders["image"] = PatchImages(reading.image, structure.width)
         else:

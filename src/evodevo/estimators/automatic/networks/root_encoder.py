@@ -23,15 +23,14 @@ class RootImages(nn.Module):
 
     Args:
         structure: Structure of the root, without a head; it decides the size at which images are read.
-        seed: Seed of the weights.
 
     Attributes:
         width: D.
     """
 
-    def __init__(self, structure: ConvolutionStructure, seed: int) -> None:
+    def __init__(self, structure: ConvolutionStructure) -> None:
         super().__init__()
-        self.root = ConvolutionPath.fresh(structure, seed)
+        self.root = ConvolutionPath.fresh(structure, 0)
         self.width = structure.width
         self.missing = nn.Parameter(torch.zeros(self.width))
 

@@ -64,7 +64,7 @@ class ConvolutionPaths(SinglepathKind):
     # With the papers' 0.98 a path that is 2 points worse is published for what it shares.
     scale = 0.995
     fine_tuned = 1
-    still = 1
+    unshifted = 1
     new_roots: Mapping[str, Mapping[str, Any]] = {preset: {"hyperparameters": {SHIFT: SHIFTS}} for preset in PRESETS}
     roots: Mapping[str, str] = {"small": "builtin:characters", "tiny": "builtin:characters_tiny"}
     shares_untrained = False
