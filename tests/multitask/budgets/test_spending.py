@@ -86,22 +86,26 @@ def test_a_budget_in_steps_is_kept_and_no_child_is_too_short(given: str, cycles:
     assert all(f"VitTiny~{task}" in system.view().offers for task in "ab")
 
 
+@pytest.mark.parametrize("trained", [True, False])
 @pytest.mark.parametrize("moved", [True, False])
-@pytest.mark.parametrize(("given", "still"), [(2 * PERIODS * FEWEST, True), (2 * PERIODS * FEWEST - 1, False)])
-def test_a_child_that_moves_no_images_is_tried_where_both_get_their_periods(
-    given: int, still: bool, moved: bool
+@pytest.mark.parametrize("given", [n * PERIODS * FEWEST + more for n in (1, 2, 3) for more in (-1, 0)])
+def test_what_begins_differently_is_tried_as_far_as_each_gets_its_periods(
+    given: int, moved: bool, trained: bool
 ) -> None:
     shift = {"hyperparameters": {"ds_shift": {"values": [0.0, 0.1], "default": 0.1 if moved else 0.0}}}
     system = System.create(Store.memory(), "zoo")
-    root = AgentSettings(classes=0, root=True, options={"root": "checkpoint", "checkpoint": "builtin:characters"})
-    system.add_root("ConvSmall", "checkpoint", root)
+    options = {"root": "checkpoint", "checkpoint": "builtin:characters"} if trained else {"root": "random_init"}
+    root = AgentSettings(classes=0, root=True, options=options)
+    system.add_root("ConvSmall", str(options["root"]), root)
     system.add_agent("ConvSmall", "a", AgentSettings(classes=3, options=shift))
     go(system, f"{given}steps")
     (allowed,) = [
         one for (name, _), (_, one) in recorded(system.store, system.agents()).of_cycle.items() if "~a" in name
     ]
-    assert allowed.children == (2 if still and moved else 1)
-    assert allowed.most_steps >= PERIODS * FEWEST
+    differently = 1 + moved + trained
+    assert allowed.children == max(1, min(differently, given // (PERIODS * FEWEST)))
+    assert allowed.generation_size == allowed.children, "none goes on with another one"
+    assert allowed.children == 1 or allowed.most_steps >= PERIODS * FEWEST
 
 
 def test_what_a_flat_child_leaves_goes_to_later_cycles() -> None:

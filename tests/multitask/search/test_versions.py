@@ -172,10 +172,10 @@ def test_first_children_train_all_of_their_parent_with_its_values(asked: int) ->
 @pytest.mark.parametrize(("fine_tuned", "asked"), [(1, 1), (2, 2)])
 def test_the_children_after_those_share_their_parent_s_blocks_and_train_adapters(fine_tuned: int, asked: int) -> None:
     child = ChildSettings(fine_tuned=fine_tuned, adapted=asked, adapter_width=0.5)
-    system = System.create(Store.memory(), "zoo", settings=SystemSettings(cycle=small(4, 2, child=child)))
+    system = System.create(Store.memory(), "zoo")
     root = AgentSettings(classes=0, options={"root": "checkpoint", "checkpoint": "builtin:characters"})
     system.add_root("ConvSmall", "checkpoint", root.model_copy(update={"root": True}))
-    system.add_agent("ConvSmall", "a", AgentSettings(classes=3))
+    system.add_agent("ConvSmall", "a", AgentSettings(classes=3, cycle=small(4, 2, child=child)))
     system.run(system.agents(), 1, executor_of(PathTrainer(system.store)))
     rows = [one for name, one in told(system).items() if name.startswith("ConvSmall~a/")]
     rows.sort(key=lambda one: int(one["genome"]["genes"]["number"]))
@@ -198,10 +198,10 @@ def test_the_children_after_those_share_their_parent_s_blocks_and_train_adapters
 def test_the_children_after_the_fine_tuned_ones_move_no_images(shift: float, unshifted: int) -> None:
     moved = {"hyperparameters": {"ds_shift": {"values": [0.0, 0.1], "default": shift}}}
     child = ChildSettings(fine_tuned=1, unshifted=unshifted)
-    system = System.create(Store.memory(), "zoo", settings=SystemSettings(cycle=small(4, 2, child=child)))
+    system = System.create(Store.memory(), "zoo")
     root = AgentSettings(classes=0, options={"root": "checkpoint", "checkpoint": "builtin:characters", **moved})
     system.add_root("ConvSmall", "checkpoint", root.model_copy(update={"root": True}))
-    system.add_agent("ConvSmall", "a", AgentSettings(classes=3, options=moved))
+    system.add_agent("ConvSmall", "a", AgentSettings(classes=3, options=moved, cycle=small(4, 2, child=child)))
     system.run(system.agents(), 1, executor_of(PathTrainer(system.store)))
     rows = [one for name, one in told(system).items() if name.startswith("ConvSmall~a/")]
     rows.sort(key=lambda one: int(one["genome"]["genes"]["number"]))
@@ -213,6 +213,35 @@ def test_the_children_after_the_fine_tuned_ones_move_no_images(shift: float, uns
     if not shift:
         plan = rows[1]["details"]["story"]["plan"]
         assert any(one["why"] not in ("forbidden", "forced") for one in plan["decisions"]), "drawn, as without it"
+
+
+@pytest.mark.parametrize("trained", [True, False])
+@pytest.mark.parametrize(("unshifted", "asked"), [(1, 1), (0, 2)])
+def test_the_children_after_those_begin_at_random_where_another_path_is_trained(
+    unshifted: int, asked: int, trained: bool
+) -> None:
+    moved = {"hyperparameters": {"ds_shift": {"values": [0.0, 0.1], "default": 0.1}}}
+    child = ChildSettings(fine_tuned=1, unshifted=unshifted, from_scratch=asked)
+    # One after another, so that the agent has a path of its own when they are planned.
+    system = System.create(Store.memory(), "zoo")
+    options = {"root": "checkpoint", "checkpoint": "builtin:characters"} if trained else {"root": "random_init"}
+    root = AgentSettings(classes=0, options={**options, **moved})
+    system.add_root("ConvSmall", str(options["root"]), root.model_copy(update={"root": True}))
+    system.add_agent("ConvSmall", "a", AgentSettings(classes=3, options=moved, cycle=small(4, 1, child=child)))
+    system.run(system.agents(), 1, executor_of(PathTrainer(system.store)))
+    rows = [one for name, one in told(system).items() if name.startswith("ConvSmall~a/")]
+    rows.sort(key=lambda one: int(one["genome"]["genes"]["number"]))
+    of_first = rows[0]["genome"]["genes"]["hparams"]
+    for number, row in enumerate(rows):
+        plan, first = row["details"]["story"]["plan"], 1 + unshifted
+        fates = {part["fate"] for part in plan["components"]}
+        if trained and first <= number < first + asked:
+            assert fates == {"new"}
+            assert not plan["moves"]
+            assert row["genome"]["genes"]["hparams"] == of_first, "its images are moved as the agent's are"
+        else:
+            assert fates != {"new"}
+    assert "from_scratch" not in CycleSettings().model_dump(mode="json")["child"], "records from before stay the same"
 
 
 def test_convolutional_agents_begin_with_one_child_that_trains_all_and_pay_less_for_size() -> None:

@@ -118,7 +118,8 @@ class Singlepath(AgentClass):
         if version != "paper":
             return rules
         samples = rules.cycle.samples if family.children is None else family.children
-        child = rules.cycle.child.model_copy(update={"fine_tuned": family.fine_tuned, "unshifted": family.unshifted})
+        firsts = {one: getattr(family, one) for one in ("fine_tuned", "unshifted", "from_scratch")}
+        child = rules.cycle.child.model_copy(update=firsts)
         score = rules.cycle.score
         if family.scale is not None:
             score = score.model_copy(update={"scale": family.scale})
@@ -165,13 +166,16 @@ class Singlepath(AgentClass):
             settings = settings.model_copy(update={"shared": int(bool(learned))})
         if learned or settings.data == "generation" or not moves(space):
             settings = settings.model_copy(update={"unshifted": 0})
+        if learned or not any(_is_trained(situation.known[one], situation.view) for one in strangers):
+            settings = settings.model_copy(update={"from_scratch": 0})
         earlier = len(situation.history()) if settings.planned else 0
         first = max(0, settings.planned - earlier)
         # What is shared is theirs: all of a root that has learned the task, else of the path whose probe is best.
+        # A child from scratch has only values of theirs, none that training has changed.
         of_others = {
             place: learned if learned and not settings.adapts(earlier + place) else strangers
             for place in range(count)
-            if settings.shares(earlier + place)
+            if settings.shares(earlier + place) or settings.is_from_scratch(earlier + place)
         }
         chosen, _ = select_parents(
             situation.population, strangers, generators, rule, weights=weights, best=first, of_others=of_others
@@ -398,6 +402,12 @@ def head_that_learned(parent: PublishedPath, view: SystemView, settings: AgentSe
         return []
     signature = structure_of(parent.path).changed(classes=settings.classes).signature(HEAD)
     return [Place(HEAD, canonical.dumps(signature), head.id)]
+
+
+def _is_trained(path: PublishedPath, view: SystemView) -> bool:
+    """Whether somebody has trained a component of a path."""
+    drawn = _random_roots(view)
+    return any(part.id.partition(":")[0] not in drawn for part in path.components)
 
 
 def _random_roots(view: SystemView) -> set[str]:

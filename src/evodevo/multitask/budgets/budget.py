@@ -118,7 +118,9 @@ def allowance(
         size, children = generation_size, most
     else:
         # A generation is full: rather smaller ones of equal size than one child more than there are steps for.
-        size = min(generation_size, max(together, wanted // _GENERATIONS, 1), wanted)
+        # Children that begin differently are one generation: none begins with what another one of them has learned.
+        size = wanted if wanted <= least else max(together, wanted // _GENERATIONS)
+        size = min(generation_size, size, wanted)
         children = wanted // size * size
     return Allowance(
         children=children,

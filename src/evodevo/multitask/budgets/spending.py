@@ -279,8 +279,8 @@ class Spending:
             looks = _looks(agent)
             share = self._steps(agent, max(0.0, left) / places)
             least, untrained = self._begin_differently(agent, before)
-            if not untrained and share < least * PERIODS * period_of(looks):
-                least = 1
+            if not untrained:
+                least = max(1, min(least, int(share // (PERIODS * period_of(looks)))))
             plan[agent.name] = allowance(
                 share, cycle.children, cycle.generation_size, looks, together, least, untrained
             )
@@ -293,7 +293,8 @@ class Spending:
         """Children of a cycle that are each to be tried, and how many of them make no step.
 
         Of an agent's first cycle those for which nothing is drawn: where a joint root of its class has learned the task
-        that which shares it and those that train copies; else the latter, with images that are shifted and not.
+        that which shares it and those that train copies; else the latter, with images that are shifted and not, and
+        where its root is a trained one that from scratch.
         """
         settings = agent_settings(agent)
         assert settings.cycle is not None, "recorded with the agent"
@@ -304,8 +305,13 @@ class Spending:
             return 1, 0
         if not learned:
             shift = settings.options.get("hyperparameters", {}).get(SHIFT, {})
-            return max(1, child.planned - (0 if shift.get("default") else child.unshifted)), 0
-        return child.planned - child.unshifted + (child.shared is None), child.untrained
+            left_out = 0 if shift.get("default") else child.unshifted
+            roots = [root for root in self._every if is_root(root) and root.kind == agent.kind]
+            if all(root.settings["options"].get("root") == "random_init" for root in roots):
+                left_out += child.from_scratch
+            return max(1, child.planned - left_out), 0
+        trained = child.planned - child.unshifted - child.from_scratch
+        return trained + (child.shared is None), child.untrained
 
     def _roots(self, before: Past) -> list[AgentRow]:
         """Roots that are to be trained first."""

@@ -110,6 +110,7 @@ class SinglepathKind(PathKind):
         scale: factor of the score of a path as large as the root, likewise; None is the papers'.
         fine_tuned: children that begin an agent's first cycle by training all of their parent, likewise.
         unshifted: children after them that do the same with images that are not moved, likewise.
+        from_scratch: children after those whose components all begin at random, likewise.
         new_roots: preset -> options of a new root whose weights are not read from a checkpoint of others, below what a
             user says; they are recorded with it, and its hyperparameters with the agents that begin with it.
         roots: preset -> ``builtin:NAME``, the root of the package that its agents begin with where nobody names one.
@@ -122,6 +123,7 @@ class SinglepathKind(PathKind):
     scale: float | None = None
     fine_tuned: int = 0
     unshifted: int = 0
+    from_scratch: int = 0
     new_roots: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
     roots: Mapping[str, str] = MappingProxyType({})
     shares_untrained: bool = True

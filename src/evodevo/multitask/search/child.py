@@ -14,7 +14,7 @@ from pydantic import Field
 
 from evodevo.multitask.genome import Path, Value
 from evodevo.multitask.hyperparameters import DATA, MU, Hyperparameters
-from evodevo.multitask.search.components import ComponentPlan, ComponentSettings, Place, plan_components
+from evodevo.multitask.search.components import EVERY, ComponentPlan, ComponentSettings, Place, plan_components
 from evodevo.multitask.search.mutation import Move, MutationDecision, MutationSettings, Mutator, entry
 from evodevo.settings import Settings
 
@@ -67,6 +67,14 @@ class ChildSettings(Settings):
         description="children after those, which do the same with training images that are not moved (ds_shift = 0); "
         "none where the agent moves no images, or a joint root has learned its task; the papers have none",
     )
+    from_scratch: int = Field(
+        default=0,
+        ge=0,
+        exclude_if=lambda value: not value,
+        description="children after those, whose components all begin at random, with their parent's values; none where "
+        "nobody has trained any path that the agent may build on, or a joint root has learned its task; the papers have "
+        "none",
+    )
 
     adapted: int = Field(
         default=0,
@@ -87,7 +95,7 @@ class ChildSettings(Settings):
     @property
     def planned(self) -> int:
         """The first children of an agent for which nothing is drawn."""
-        return (self.shared or 0) + self.fine_tuned + self.unshifted + self.adapted
+        return (self.shared or 0) + self.fine_tuned + self.unshifted + self.from_scratch + self.adapted
 
     def adapts(self, earlier: int) -> bool:
         """Whether a child trains adapters; ``earlier`` is the number of children that the agent has had before."""
@@ -97,6 +105,11 @@ class ChildSettings(Settings):
         """Whether the training images of a child are not moved, whatever its parent's are; ``earlier`` as above."""
         first = (self.shared or 0) + self.fine_tuned
         return first <= earlier < first + self.unshifted
+
+    def is_from_scratch(self, earlier: int) -> bool:
+        """Whether all components of a child begin at random; ``earlier`` as above."""
+        last = self.planned - self.adapted
+        return last - self.from_scratch <= earlier < last
 
     def shares(self, earlier: int) -> bool:
         """Whether a child shares all blocks of a path of another agent; ``earlier`` as above."""
@@ -115,6 +128,9 @@ class ChildSettings(Settings):
             return self
         if earlier < (self.shared or 0):
             return self.model_copy(update={"mutation": _SHARED})
+        if self.is_from_scratch(earlier):
+            components = self.components.model_copy(update={"head": (EVERY,)})
+            return self.model_copy(update={"mutation": _FINE_TUNED, "components": components})
         rule = _ADAPTED if self.adapts(earlier) else _FINE_TUNED
         return self.model_copy(update={"mutation": rule})
 

@@ -65,6 +65,7 @@ class ConvolutionPaths(SinglepathKind):
     scale = 0.995
     fine_tuned = 1
     unshifted = 1
+    from_scratch = 1
     new_roots: Mapping[str, Mapping[str, Any]] = {preset: {"hyperparameters": {SHIFT: SHIFTS}} for preset in PRESETS}
     roots: Mapping[str, str] = {"small": "builtin:characters", "tiny": "builtin:characters_tiny"}
     shares_untrained = False
