@@ -62,7 +62,7 @@ def test_the_singlepath_agent_of_a_recipe_begins_as_its_class_does(kind: str, fi
     assert (child.fine_tuned, child.adapted) == (first, 0)
     changed = restricted(CycleSettings(child=ChildSettings(adapted=2)), ARMS["singlepath"], rules.cycle.child).child
     assert (changed.fine_tuned, changed.adapted) == (first, 2), "the study's own settings go before"
-    assert restricted(CycleSettings(), ARMS["fine_tuning"], rules.cycle.child).child.planned == 0
+    assert not restricted(CycleSettings(), ARMS["fine_tuning"], rules.cycle.child).child.firsts
 
 
 def test_only_the_agents_that_share_build_on_other_tasks() -> None:

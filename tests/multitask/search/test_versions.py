@@ -232,6 +232,9 @@ def test_the_children_after_those_begin_at_random_where_another_path_is_trained(
     rows = [one for name, one in told(system).items() if name.startswith("ConvSmall~a/")]
     rows.sort(key=lambda one: int(one["genome"]["genes"]["number"]))
     of_first = rows[0]["genome"]["genes"]["hparams"]
+    begin = ["fine_tuned", *["unshifted"] * unshifted, *["from_scratch"] * (asked * trained)]
+    recorded = [row["details"]["story"].get("begins") for row in rows]
+    assert recorded == [*begin, None, None, None][: len(rows)]
     for number, row in enumerate(rows):
         plan, first = row["details"]["story"]["plan"], 1 + unshifted
         fates = {part["fate"] for part in plan["components"]}

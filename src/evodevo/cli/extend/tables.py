@@ -166,14 +166,18 @@ def children(records: Sequence[Mapping[str, Any]]) -> None:
             show(child["quality"]),
             show(child["bar"]),
             show(child["score"]),
-            # The supports of a multipath child are drawn, not mutated: no action names them.
-            _actions([*(f"support {name}" for name in child["inside"][1:]), *child["applied"]]),
+            # A first child is drawn by nothing, and supports are drawn, not mutated: no action names them.
+            _actions([*_first(child), *(f"support {name}" for name in child["inside"][1:]), *child["applied"]]),
             child["why"],
         )
         for child in records
     ]
     columns = ("child", "cycle", "parent", "validation", "bar", "score", "applied", "what became of it")
     output.table(columns, rows, right=("cycle", "validation", "bar", "score"))
+
+
+def _first(child: Mapping[str, Any]) -> list[str]:
+    return [] if child["begins"] is None else [str(child["begins"]).replace("_", " ")]
 
 
 def systems(every: Sequence[Mapping[str, Any]]) -> None:

@@ -168,14 +168,15 @@ class Singlepath(AgentClass):
             settings = settings.model_copy(update={"unshifted": 0})
         if learned or not any(_is_trained(situation.known[one], situation.view) for one in strangers):
             settings = settings.model_copy(update={"from_scratch": 0})
-        earlier = len(situation.history()) if settings.planned else 0
-        first = max(0, settings.planned - earlier)
+        planned = len(settings.firsts)
+        earlier = len(situation.history()) if planned else 0
+        first = max(0, planned - earlier)
         # What is shared is theirs: all of a root that has learned the task, else of the path whose probe is best.
         # A child from scratch has only values of theirs, none that training has changed.
         of_others = {
-            place: learned if learned and not settings.adapts(earlier + place) else strangers
+            place: learned if learned and begins == "shared" else strangers
             for place in range(count)
-            if settings.shares(earlier + place) or settings.is_from_scratch(earlier + place)
+            if (begins := settings.begins(earlier + place)) in ("shared", "from_scratch", "adapted")
         }
         chosen, _ = select_parents(
             situation.population, strangers, generators, rule, weights=weights, best=first, of_others=of_others
@@ -203,14 +204,15 @@ class Singlepath(AgentClass):
         others, family = situation.view.others(agent), self.family
         base = structure_of(parent.path)
         inherited = parent.path if selection.own else with_own_movement(parent.path, space)
-        if settings.is_unshifted(earlier):
+        begins = settings.begins(earlier)
+        if begins == "unshifted":
             inherited = inherited.model_copy(update={"hparams": {**inherited.hparams, SHIFT: 0.0}})
         drawn = set() if family.shares_untrained else _random_roots(situation.view)
 
         def untrained(component: str) -> bool:
             return component.partition(":")[0] in drawn
 
-        if settings.adapts(earlier) and not any(untrained(part.id) for part in parent.components):
+        if begins == "adapted" and not any(untrained(part.id) for part in parent.components):
             base = family.adapted_structure(base, settings.adapter_width) or base
 
         def needs(values: Mapping[str, Value]) -> list[Place]:
@@ -251,6 +253,7 @@ class Singlepath(AgentClass):
             price.factor,
             price.accounted,
             story={
+                **({} if begins is None else {"begins": begins}),
                 "selection": asdict(selection),
                 "plan": plan.to_json(),
                 "population": [asdict(path) for path in situation.population],

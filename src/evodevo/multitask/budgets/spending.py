@@ -309,8 +309,8 @@ class Spending:
             roots = [root for root in self._every if is_root(root) and root.kind == agent.kind]
             if all(root.settings["options"].get("root") == "random_init" for root in roots):
                 left_out += child.from_scratch
-            return max(1, child.planned - left_out), 0
-        trained = child.planned - child.unshifted - child.from_scratch
+            return max(1, len(child.firsts) - left_out), 0
+        trained = len(child.firsts) - child.unshifted - child.from_scratch
         return trained + (child.shared is None), child.untrained
 
     def _roots(self, before: Past) -> list[AgentRow]:

@@ -261,6 +261,7 @@ def _row(row: Mapping[str, Any]) -> tuple[str, ...]:
 
     applied = [str(action) for action in row["applied"]]
     more = f" and {len(applied) - _APPLIED} more" if len(applied) > _APPLIED else ""
+    changes = ", ".join(applied[:_APPLIED]) + more
     return (
         str(row["path"]).rpartition("/")[2],
         str(row["cycle"] + 1),
@@ -268,7 +269,7 @@ def _row(row: Mapping[str, Any]) -> tuple[str, ...]:
         number(row["score"]),
         number(row["bar"]),
         row["parent_path"] or "none",
-        ", ".join(applied[:_APPLIED]) + more,
+        "; ".join(one for one in (str(row["begins"] or "").replace("_", " "), changes) if one),
         row["why"],
     )
 

@@ -29,6 +29,15 @@ _FINE_TUNED = MutationSettings(forced=("clone:*",), forbidden=("hp:*",))
 _SHARED = MutationSettings(forced=("clone:encoder_norm", "clone:head"), forbidden=("*",))
 _WHOLE = MutationSettings(forced=(), forbidden=("*",))
 _ADAPTED = MutationSettings(forced=("clone:adapter_*", "clone:encoder_norm", "clone:head"), forbidden=("*",))
+Beginning = Literal["shared", "fine_tuned", "unshifted", "from_scratch", "adapted"]
+"""What a first child begins with; see the fields of these names of ``ChildSettings``."""
+_RULES: Mapping[Beginning, MutationSettings] = {
+    "shared": _SHARED,
+    "fine_tuned": _FINE_TUNED,
+    "unshifted": _FINE_TUNED,
+    "from_scratch": _FINE_TUNED,
+    "adapted": _ADAPTED,
+}
 
 
 class ChildSettings(Settings):
@@ -71,9 +80,9 @@ class ChildSettings(Settings):
         default=0,
         ge=0,
         exclude_if=lambda value: not value,
-        description="children after those, whose components all begin at random, with their parent's values; none where "
-        "nobody has trained any path that the agent may build on, or a joint root has learned its task; the papers have "
-        "none",
+        description="children after those, whose components all begin at random, with the values of the path of "
+        "another agent whose probe is best; none where nobody has trained any path that the agent may build on, or a "
+        "joint root has learned its task; the papers have none",
     )
 
     adapted: int = Field(
@@ -93,27 +102,21 @@ class ChildSettings(Settings):
     )
 
     @property
-    def planned(self) -> int:
-        """The first children of an agent for which nothing is drawn."""
-        return (self.shared or 0) + self.fine_tuned + self.unshifted + self.from_scratch + self.adapted
+    def firsts(self) -> tuple[Beginning, ...]:
+        """Beginnings of an agent's first children, for which nothing is drawn, in order."""
+        counts: dict[Beginning, int] = {
+            "shared": self.shared or 0,
+            "fine_tuned": self.fine_tuned,
+            "unshifted": self.unshifted,
+            "from_scratch": self.from_scratch,
+            "adapted": self.adapted,
+        }
+        return tuple(name for name, count in counts.items() for _ in range(count))
 
-    def adapts(self, earlier: int) -> bool:
-        """Whether a child trains adapters; ``earlier`` is the number of children that the agent has had before."""
-        return self.planned - self.adapted <= earlier < self.planned
-
-    def is_unshifted(self, earlier: int) -> bool:
-        """Whether the training images of a child are not moved, whatever its parent's are; ``earlier`` as above."""
-        first = (self.shared or 0) + self.fine_tuned
-        return first <= earlier < first + self.unshifted
-
-    def is_from_scratch(self, earlier: int) -> bool:
-        """Whether all components of a child begin at random; ``earlier`` as above."""
-        last = self.planned - self.adapted
-        return last - self.from_scratch <= earlier < last
-
-    def shares(self, earlier: int) -> bool:
-        """Whether a child shares all blocks of a path of another agent; ``earlier`` as above."""
-        return earlier < (self.shared or 0) or self.adapts(earlier)
+    def begins(self, earlier: int) -> Beginning | None:
+        """Beginning of a child; None = it is drawn. ``earlier``: number of children that the agent has had before."""
+        firsts = self.firsts
+        return firsts[earlier] if earlier < len(firsts) else None
 
     @property
     def untrained(self) -> int:
@@ -122,17 +125,15 @@ class ChildSettings(Settings):
 
     def of_child(self, earlier: int, *, learned: bool = False) -> ChildSettings:
         """The settings of one child; ``earlier`` as above, ``learned``: its parent's head has learned its task."""
-        if learned and not earlier and self.shared:
+        begins = self.begins(earlier)
+        if learned and not earlier and begins == "shared":
             return self.model_copy(update={"mutation": _WHOLE})
-        if earlier >= self.planned:
+        if begins is None:
             return self
-        if earlier < (self.shared or 0):
-            return self.model_copy(update={"mutation": _SHARED})
-        if self.is_from_scratch(earlier):
-            components = self.components.model_copy(update={"head": (EVERY,)})
-            return self.model_copy(update={"mutation": _FINE_TUNED, "components": components})
-        rule = _ADAPTED if self.adapts(earlier) else _FINE_TUNED
-        return self.model_copy(update={"mutation": rule})
+        changed: dict[str, Any] = {"mutation": _RULES[begins]}
+        if begins == "from_scratch":
+            changed["components"] = self.components.model_copy(update={"head": (EVERY,)})
+        return self.model_copy(update=changed)
 
 
 @dataclass(frozen=True)

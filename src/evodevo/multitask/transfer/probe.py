@@ -8,6 +8,7 @@ Shapes: N samples, h numbers of a representation.
 
 from __future__ import annotations
 
+import hashlib
 import time
 import warnings
 from pathlib import Path as Folder
@@ -23,6 +24,7 @@ from evodevo.execution.base import Report
 from evodevo.multitask.evaluate_settings import Digest, FrozenSource, answered
 from evodevo.multitask.paths.built import FrozenPart, PathSamples
 from evodevo.multitask.paths.kinds import KINDS
+from evodevo.multitask.paths.multipath.cache import PathCache, rows_key
 from evodevo.multitask.training.values import DataValues, PathTrainingSettings
 from evodevo.multitask.transfer.problem import TABLE
 from evodevo.multitask.transfer.table import TransferRow, TransferTable
@@ -31,6 +33,7 @@ from evodevo.search.problem import Outcome
 from evodevo.settings import Settings, validate
 from evodevo.storage.pools import pool_at
 from evodevo.tasks.multitask.task import MultitaskSettings, MultitaskTask
+from evodevo.tasks.text.token_cache import default_folder
 from evodevo.training.precision import Precision, decide
 
 SAMPLES = 500
@@ -54,7 +57,7 @@ class TransferRequest(Settings):
         view: publications that the agent sees.
         seed: seed of the choice of samples and folds.
         blobs: folder of the pool.
-        cache: folder of prepared data; None is the user's.
+        cache: folder of prepared data and of kept representations; None is the user's.
     """
 
     agent: str
@@ -90,10 +93,11 @@ def _probe(request: TransferRequest, report: Report) -> Outcome:
     import sklearn.linear_model  # noqa: F401 - seconds, which are not those of the first path
 
     pool, rows = pool_at(request.blobs), []
+    kept = PathCache(cache or default_folder()) if request.training.representations else None
     for number, source in enumerate(request.paths):
         begin = time.perf_counter()
         part = KINDS.get(source.path.kind).single().freeze(source.path, source.components, pool, False)
-        features = represented(part, task, places, precision)
+        features = _features(part, source, task, places, precision, kept)
         loss, accuracy = probed(features, labels, request.seed)
         seconds = time.perf_counter() - begin
         rows.append(
@@ -119,6 +123,35 @@ def chosen_places(count: int, seed: int) -> NDArray[np.int64]:
     """At most 500 of the training samples, ascending."""
     chosen: NDArray[np.int64] = np.sort(generator(seed, "transfer").permutation(count)[:SAMPLES])
     return chosen
+
+
+def _features(
+    part: FrozenPart,
+    source: FrozenSource,
+    task: MultitaskTask,
+    places: NDArray[np.int64],
+    precision: Precision,
+    kept: PathCache | None,
+) -> NDArray[np.float64]:
+    """``represented``, from the cache where another probe of the same samples has computed it."""
+    if kept is None:
+        return represented(part, task, places, precision)
+    chosen = hashlib.sha256(places.astype("<i8").tobytes()).hexdigest()
+    preparation = {**part.preparation, "device": precision.device.type, "dtype": str(precision.autocast_dtype)}
+    key = rows_key(
+        source.path.id,
+        source.components,
+        part.structure,
+        "representation",
+        f"{task.digest}/train/{chosen}",
+        preparation,
+    )
+    rows = kept.rows(key, len(places), part.width)
+
+    def made(own: NDArray[np.int64]) -> NDArray[np.float32]:
+        return represented(part, task, places[own], precision).astype(np.float32)
+
+    return rows.read(np.arange(len(places)), made).astype(np.float64)
 
 
 def represented(

@@ -26,6 +26,7 @@ from evodevo.multitask.paths.built import PathSamples
 from evodevo.multitask.paths.kinds import KINDS, structure_of
 from evodevo.multitask.paths.weights import count_parameters
 from evodevo.multitask.training.values import DataValues
+from evodevo.multitask.transfer import probe as transfer_probe
 from evodevo.multitask.transfer.probe import evaluate_transfer
 from evodevo.multitask.transfer.problem import TABLE
 from evodevo.settings import validate
@@ -184,8 +185,26 @@ class PathKindTests(ABC):
         same = ("task", "task_settings", "training", "blobs", "cache")
         probe |= {name: request[name] for name in same if name in request}
         table = _ask(probe, evaluate_transfer)[TABLE]
-        assert _ask(probe, evaluate_transfer)[TABLE]["rows"][0]["loss"] == table["rows"][0]["loss"]
         (row,) = table["rows"]
+        computed: list[int] = []
+
+        def represented(*given: Any) -> Any:
+            computed.append(len(given[2]))
+            return compute(*given)
+
+        compute = transfer_probe.represented
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(transfer_probe, "represented", represented)
+            again = _ask(probe, evaluate_transfer)[TABLE]["rows"][0]
+            assert {**again, "seconds": 0.0} == {**row, "seconds": 0.0}
+            assert not computed, "what it represents is kept"
+            training = {**probe.get("training", {}), "representations": False}
+            _ask({**probe, "training": training}, evaluate_transfer)
+            assert computed == [table["samples"]]
+            larger = table["samples"] == transfer_probe.SAMPLES
+            if larger:
+                _ask({**probe, "seed": 4}, evaluate_transfer)
+            assert len(computed) == 1 + larger, "other samples of its task are not"
         path = validate(Path, request["path"], what="a path")
         bare = KINDS.get(self.kind).single().freeze(path, digests, FolderPool(Folder(request["blobs"])), False)
         assert (row["path"], row["width"]) == (path.id, bare.width)
