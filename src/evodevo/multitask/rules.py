@@ -6,8 +6,11 @@ another version of this library changes nothing about it.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from functools import reduce
 from typing import Any, get_args
 
+from evodevo.errors import UsageError
 from evodevo.multitask.agent import AgentClass
 from evodevo.multitask.hyperparameters import Version
 from evodevo.multitask.search.versions import Rules
@@ -49,6 +52,36 @@ def cycle_of(rules: Rules, system: SystemSettings) -> CycleSettings:
     """The cycles of a version, with what a system changes from our defaults."""
     changed = _difference(CycleSettings().model_dump(mode="json"), system.cycle.model_dump(mode="json"))
     return validate(CycleSettings, merge(rules.cycle.model_dump(mode="json"), changed), what="settings of cycles")
+
+
+def check_takes_effect(kind: AgentClass, system: SystemSettings, given: Mapping[str, Any]) -> None:
+    """Refuse changes of cycles that a system cannot pass on to agents of a class.
+
+    Args:
+        kind: class of agents.
+        system: settings of the system, with the changes.
+        given: the changes of ``cycle``, nested, as a user has given them.
+
+    Raises:
+        UsageError: one is our default, which overrides nothing, where the class has another value.
+    """
+    rules = kind.published(system.version)
+    for keys in _leaves(given) if rules is not None else ():
+        own, default, usual = (reduce(getattr, keys, one) for one in (system.cycle, CycleSettings(), rules.cycle))
+        if own == default != usual:
+            key = ".".join(("cycle", *keys))
+            raise UsageError(
+                f"{key} = {own} is the default of a system, which leaves agents of class {kind.name} their own {usual};"
+                f" give it with each task: evodevo extend add SYSTEM TASK --set {key}={own}"
+            )
+
+
+def _leaves(given: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
+    for key, value in given.items():
+        if isinstance(value, Mapping):
+            yield from ((key, *below) for below in _leaves(value))
+        else:
+            yield (key,)
 
 
 def _difference(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:

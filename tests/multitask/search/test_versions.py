@@ -7,8 +7,10 @@ from typing import Any, get_args
 import pytest
 
 from evodevo.errors import UsageError
+from evodevo.multitask.agent import AGENTS
 from evodevo.multitask.fork import fork
 from evodevo.multitask.hyperparameters import Version
+from evodevo.multitask.rules import check_takes_effect, whole_settings
 from evodevo.multitask.search.child import ChildSettings
 from evodevo.multitask.search.parents import ParentSettings
 from evodevo.multitask.search.score import cost
@@ -18,7 +20,7 @@ from evodevo.multitask.settings import AgentSettings, CycleSettings, SystemSetti
 from evodevo.multitask.stored import agent_settings
 from evodevo.multitask.system import System
 from evodevo.multitask.training.values import PathTrainingSettings
-from evodevo.settings import validate
+from evodevo.settings import merge, validate
 from evodevo.storage import Store
 from evodevo.testing.multitask.paths import PathTrainer, executor_of, small, tasks_of, told
 
@@ -256,3 +258,32 @@ def test_convolutional_agents_begin_with_one_child_that_trains_all_and_pay_less_
         rules[kind] = cycle.child.fine_tuned, cycle.score.scale
     assert rules == {"ConvTiny": (1, 0.995), "VitTiny": (0, 0.98)}, "of transformers they are the paper's"
     assert "fine_tuned" not in CycleSettings().model_dump(mode="json")["child"], "records from before stay the same"
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "refused"),
+    [
+        ("ConvSmall", {"child": {"from_scratch": 0}}, "cycle.child.from_scratch = 0 .* ConvSmall their own 1"),
+        ("ConvSmall", {"child": {"from_scratch": 2, "unshifted": 0}}, "cycle.child.unshifted = 0 .* their own 1"),
+        ("ConvSmall", {"score": {"scale": 0.98}}, "their own 0.995; give it with each task"),
+        ("ConvSmall", {"samples": 16}, "their own 8"),
+        ("ConvSmall", {"score": {"scale": 0.9}, "samples": 4}, None),
+        ("ConvSmall", {"child": {"components": {"head": ["head"]}}}, None),
+        ("VitTiny", {"child": {"from_scratch": 0}, "score": {"scale": 0.98}}, None),
+    ],
+)
+def test_a_change_of_a_system_is_that_of_its_agents_or_refused(
+    kind: str, given: dict[str, Any], refused: str | None
+) -> None:
+    settings = validate(SystemSettings, {"cycle": given}, what="settings")
+    cycle = whole_settings(AGENTS.get(kind), settings, AgentSettings(classes=3)).cycle
+    assert cycle is not None
+    # Counts of first children are not written where they are 0.
+    whole = merge({"child": {"from_scratch": 0}}, cycle.model_dump(mode="json"))
+    if refused is None:
+        check_takes_effect(AGENTS.get(kind), settings, given)
+        assert merge(whole, given) == whole
+        return
+    assert merge(whole, given) != whole
+    with pytest.raises(UsageError, match=refused):
+        check_takes_effect(AGENTS.get(kind), settings, given)

@@ -12,6 +12,7 @@ from typing import Any
 
 from evodevo.errors import NotFoundError, UsageError, quoted_list
 from evodevo.multitask.agent import AGENTS, IMPORT
+from evodevo.multitask.rules import check_takes_effect
 from evodevo.multitask.run.checks import (
     check_class,
     check_modalities,
@@ -105,6 +106,7 @@ def create_system(
     check_training(settings.training)
     enable_packages(settings.packages)
     check_name(name)
+    check_takes_effect(AGENTS.get(kind), settings, table_of("cycle", values.get("cycle", {})))
     planned = plan_root(root or default_root(kind, own), kind, data, own, settings, cache_folder)
 
     def make(opened: Store) -> AgentRow:
