@@ -24,7 +24,7 @@ def child_records(store: Store, individuals: Sequence[str]) -> list[dict[str, An
 
     Returns:
         Each with ``path``, ``cycle``, ``parent`` and ``parent_path``, ``begins`` (of a first child, for which
-        nothing is drawn: ``search.child.Beginning``), ``chosen`` (how the parent was), ``applied``
+        nothing is drawn: ``multitask.search.child.Beginning``), ``chosen`` (how the parent was), ``applied``
         (actions taken), ``moves`` (values before and after), ``inside`` (paths of a multipath one, the main
         path first), ``components`` (role, id, how), ``bar``, ``factor``,
         ``quality``, ``score``, ``evals``, ``fate`` ("waiting", "kept", "discarded", "failed") and ``why``, a sentence.
