@@ -275,6 +275,9 @@ for _name, _row in {"ConvTiny": "CONV_TINY", "ConvSmall": "CONV_SMALL", "ConvBas
 for _name, _row in {"MlpTiny": "MLP_TINY", "MlpSmall": "MLP_SMALL", "MlpBase": "MLP_BASE"}.items():
     AGENTS.add(_name, f"evodevo.multitask.agents.mlp:{_row}")
     AGENTS.add(f"Multi{_name}", f"evodevo.multitask.agents.mlp:MULTI_{_row}")
+for _name, _row in {"NgramTiny": "NGRAM_TINY", "NgramSmall": "NGRAM_SMALL"}.items():
+    AGENTS.add(_name, f"evodevo.multitask.agents.ngrams:{_row}")
+    AGENTS.add(f"Multi{_name}", f"evodevo.multitask.agents.ngrams:MULTI_{_row}")
 for _name, _row in {"Text": "TEXT", "TextTiny": "TEXT_TINY"}.items():
     AGENTS.add(_name, f"evodevo.multitask.agents.text:{_row}")
     AGENTS.add(f"Multi{_name}", f"evodevo.multitask.agents.text:MULTI_{_row}")

@@ -66,7 +66,9 @@ def check_takes_effect(kind: AgentClass, system: SystemSettings, given: Mapping[
         UsageError: one is our default, which overrides nothing, where the class has another value.
     """
     rules = kind.published(system.version)
-    for keys in _leaves(given) if rules is not None else ():
+    if rules is None:
+        return
+    for keys in _leaves(given):
         own, default, usual = (reduce(getattr, keys, one) for one in (system.cycle, CycleSettings(), rules.cycle))
         if own == default != usual:
             key = ".".join(("cycle", *keys))

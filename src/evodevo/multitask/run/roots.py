@@ -26,9 +26,9 @@ FLAT_COURSE: Mapping[str, int] = {"steps": 500, "most_steps": 20_000}
 weights of ImageNet-21k; a few passes over a small set make no root."""
 COURSE = ("steps", "most_between", "least_between", "least_steps")
 """Settings of training that say how long."""
-USUAL: Mapping[str, str] = {"rows": "MlpSmall"}
+USUAL: Mapping[str, str] = {"rows": "MlpSmall", "text_labels": "NgramSmall"}
 """Source of samples -> the class of the root at random that a task gets where no root can read its samples. It costs
-nothing, and belongs to no table."""
+nothing, and belongs to no table and no text."""
 ROOTS = (RANDOM, PRETRAIN, CHECKPOINT, BUILTIN.removesuffix(":"), JOINT)
 
 

@@ -17,12 +17,14 @@ from evodevo.errors import UsageError
 from evodevo.multitask.paths.convolution.spec import ConvolutionStructure
 from evodevo.multitask.paths.mlp.spec import MLPStructure
 from evodevo.multitask.paths.multipath_spec import ROUTER, connector
+from evodevo.multitask.paths.ngrams.spec import NgramStructure
 from evodevo.multitask.paths.text.spec import TextStructure
 from evodevo.multitask.paths.vision.spec import VisionStructure
 from evodevo.multitask.run.dense_export import DensePath
 from evodevo.multitask.source import blocks
 from evodevo.multitask.source.convolution import convolution_source
 from evodevo.multitask.source.mlp import mlp_source
+from evodevo.multitask.source.ngrams import ngram_source
 from evodevo.multitask.source.text import text_source
 from evodevo.multitask.source.vision import vision_source
 from evodevo.operators.source.sheet import Program, SourceSheet
@@ -32,6 +34,7 @@ WRITERS: Mapping[type[Any], Callable[[Any, SourceSheet], str]] = {
     ConvolutionStructure: convolution_source,
     MLPStructure: mlp_source,
     TextStructure: text_source,
+    NgramStructure: ngram_source,
 }
 """Structure of a path -> the function that writes the expression of its module."""
 

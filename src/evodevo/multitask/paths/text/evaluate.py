@@ -159,6 +159,12 @@ def _bytes_input(inputs: tuple[InputSpec, ...]) -> str:
     return names[0]
 
 
+def byte_texts(length: int, samples: PathSamples) -> dict[str, Tensor]:
+    """The batch of a path that reads at most so many bytes of each text; see ``read_texts``."""
+    data, real = _bytes(samples.batch, _bytes_input(samples.inputs))
+    return _checked_bytes(length, data, real)
+
+
 def tokenizer_of(embedding: TokenEmbedding) -> Tokenizer | None:
     """The tokenizer that is stored with an embedding; None where bytes are the ids.
 
@@ -192,17 +198,25 @@ def read_texts(
     Raises:
         UsageError: no bytes.
     """
+    cut = _checked_bytes(structure.length, data, mask)
+    if tokenizer is None:
+        return cut
+    rows = [tokenizer.encode(text)[: structure.length] for text in texts_of(data, mask)]
+    ids = np.zeros((len(rows), structure.length), np.int64)
+    real = np.zeros(ids.shape, np.bool_)
+    for place, row in enumerate(rows):
+        ids[place, : len(row)] = row
+        real[place, : len(row)] = True
+    return _entry(ids, real)
+
+
+def _checked_bytes(length: int, data: NDArray[np.integer], mask: NDArray[np.bool_]) -> dict[str, Tensor]:
     if data.ndim != 2 or data.shape != mask.shape or (data.size and not 0 <= data.min() <= data.max() < BYTES):
         raise UsageError("a text path reads bytes of shape (samples, bytes) with a mask of the same shape.")
-    if tokenizer is None:
-        ids, real = data[:, : structure.length], mask[:, : structure.length]
-    else:
-        rows = [tokenizer.encode(text)[: structure.length] for text in texts_of(data, mask)]
-        ids = np.zeros((len(rows), structure.length), np.int64)
-        real = np.zeros(ids.shape, np.bool_)
-        for place, row in enumerate(rows):
-            ids[place, : len(row)] = row
-            real[place, : len(row)] = True
+    return _entry(data[:, :length], mask[:, :length])
+
+
+def _entry(ids: NDArray[np.integer], real: NDArray[np.bool_]) -> dict[str, Tensor]:
     return {
         TOKENS: torch.from_numpy(np.ascontiguousarray(ids, np.int64)),
         MASK: torch.from_numpy(np.ascontiguousarray(real)),

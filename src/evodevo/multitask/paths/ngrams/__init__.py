@@ -1,0 +1,1 @@
+"""Paths over bags of hashed n-grams."""

@@ -1,0 +1,128 @@
+"""Bags of hashed n-grams as a kind of path: see ``paths.kinds``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from evodevo import canonical
+from evodevo.errors import UsageError
+from evodevo.multitask.genome import Path
+from evodevo.multitask.hyperparameters import (
+    BLOCK_WIDTH,
+    DATA,
+    NUM_LAYERS,
+    Hyperparameter,
+    Hyperparameters,
+    Version,
+    singlepath_hyperparameters,
+)
+from evodevo.multitask.paths.blocks_spec import BLOCK
+from evodevo.multitask.paths.kinds import SinglepathKind
+from evodevo.multitask.paths.ngrams.spec import (
+    HYPERPARAMETERS,
+    KIND,
+    PRESETS,
+    NgramStructure,
+    role_parameters,
+    structure_of,
+    work_of,
+)
+from evodevo.multitask.paths.text.spec import LENGTH, READS
+from evodevo.settings import validate
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from evodevo.multitask.evaluate_settings import PathRequest
+    from evodevo.multitask.paths.built import BuiltPath, FrozenPart
+    from evodevo.storage.blobs import BlobPool
+    from evodevo.tasks.base import SampleTask
+    from evodevo.training.precision import Precision
+
+_MOST_BLOCKS = 3
+_WIDTHS = (0.5, 1.0, 2.0, 4.0)
+_LENGTHS = (64, 128, 256, 512, 1024)
+_RATE, _MOMENTUM = 0.5, 0.9
+
+
+class NgramPaths(SinglepathKind):
+    """See ``SinglepathKind``."""
+
+    kind = KIND
+    presets = PRESETS
+    fields = HYPERPARAMETERS
+    training: Mapping[str, Any] = {"batch": 64, "least_between": 8000}
+    children = 8
+    scale = 0.995
+    fine_tuned = 1
+    from_scratch = 1
+    shares_untrained = False
+
+    def build(self, request: PathRequest, pool: BlobPool, task: SampleTask, precision: Precision) -> BuiltPath:
+        from evodevo.multitask.paths.ngrams.model import build_ngram_path
+
+        return build_ngram_path(request, pool, precision)
+
+    def freeze(self, path: Path, digests: Mapping[str, str], pool: BlobPool, head: bool) -> FrozenPart:
+        from evodevo.multitask.paths.ngrams.model import freeze_ngram_path
+
+        return freeze_ngram_path(path, digests, pool, head)
+
+    def make_root(self, request: PathRequest, pool: BlobPool) -> Mapping[str, nn.Module]:
+        from evodevo.multitask.paths.ngrams.model import make_ngram_root
+
+        return make_ngram_root(request, pool)
+
+    def structure_of(self, path: Path) -> NgramStructure:
+        return structure_of(path)
+
+    def structure(self, values: Mapping[str, Any], what: str) -> NgramStructure:
+        return validate(NgramStructure, dict(values), what=what)
+
+    def parameters(self, structure: NgramStructure) -> dict[str, int]:
+        return role_parameters(structure)
+
+    def flops(self, structure: NgramStructure) -> float:
+        return float(work_of(structure).total)
+
+    def hyperparameters(self, size: str, version: Version) -> Hyperparameters:
+        return ngram_hyperparameters(size, version)
+
+    def needs(self, structure: NgramStructure) -> frozenset[str]:
+        return frozenset({READS})
+
+    def resizable(self, structure: NgramStructure, role: str) -> str:
+        """Blocks that differ in the width inside of them alone are made of each other."""
+        return canonical.dumps({**structure.signature(role), "hidden": None}) if role.startswith(BLOCK) else ""
+
+
+def ngram_hyperparameters(size: str, version: Version = "paper") -> Hyperparameters:
+    """The hyperparameters of an agent of such paths: those of vision paths with another learning rate and momentum, the
+    bytes that are read and the width inside of blocks; without those that prepare images.
+
+    Args:
+        size: a row of ``PRESETS``.
+        version: version of the lists; see ``singlepath_hyperparameters``.
+
+    Raises:
+        UsageError: no such size.
+    """
+    if size not in PRESETS:
+        raise UsageError(f"there is no size {size!r} of paths over n-grams; there are {', '.join(PRESETS)}.")
+    preset, common = PRESETS[size], singlepath_hyperparameters("tiny", version)
+    defaults = {"opt_lr": _RATE, "opt_momentum": _MOMENTUM}
+    rows = [
+        row.model_copy(update={"default": defaults[row.key]}) if row.key in defaults else row
+        for row in common.rows
+        if not row.key.startswith(DATA)
+    ]
+    return (
+        Hyperparameters(rows=tuple(rows))
+        .with_row(Hyperparameter(key=NUM_LAYERS, values=tuple(range(_MOST_BLOCKS + 1)), default=preset.layers))
+        .with_row(Hyperparameter(key=BLOCK_WIDTH, values=_WIDTHS, default=preset.inner))
+        .with_row(Hyperparameter(key=LENGTH, values=_LENGTHS, default=preset.length))
+    )
+
+
+NGRAMS = NgramPaths()
