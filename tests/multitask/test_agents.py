@@ -18,7 +18,7 @@ QUICK = ("VitTiny", "ConvTiny")
 LARGER = {
     f"{multi}{one}"
     for multi in ("", "Multi")
-    for one in ("Text", "Vit", "VitB", "VitT3", "ConvSmall", "ConvBase", "MlpSmall", "MlpBase")
+    for one in ("Text", "Vit", "VitB", "VitT3", "ConvSmall", "ConvBase", "MlpSmall", "MlpBase", "NgramSmall")
 }
 # Those that hand in an import make one path and have no children; see test_imports.py.
 ROWS = [
@@ -30,7 +30,7 @@ ROWS = [
 
 @pytest.mark.parametrize("kind", sorted(LARGER))
 def test_a_larger_class_is_the_tiny_one_with_other_numbers(kind: str) -> None:
-    larger, tiny = AGENTS.get(kind), AGENTS.get("".join(re.findall("Multi|Vit|Text|Conv|Mlp", kind)) + "Tiny")
+    larger, tiny = AGENTS.get(kind), AGENTS.get("".join(re.findall("Multi|Vit|Text|Conv|Mlp|Ngram", kind)) + "Tiny")
     assert type(larger) is type(tiny)
     numbers = {"name", "single", "_preset", "_size"}
     assert all(value == vars(tiny)[name] for name, value in vars(larger).items() if name not in numbers)

@@ -35,6 +35,8 @@ from evodevo.multitask.paths.frozen import FrozenPath
 from evodevo.multitask.paths.mlp.model import MLPPath
 from evodevo.multitask.paths.mlp.spec import MLPStructure
 from evodevo.multitask.paths.multipath.model import Multipath
+from evodevo.multitask.paths.ngrams.model import NgramPath
+from evodevo.multitask.paths.ngrams.spec import NgramStructure
 from evodevo.multitask.paths.text.model import TextPath
 from evodevo.multitask.paths.text.model import build_component as text_component
 from evodevo.multitask.paths.text.spec import TextStructure
@@ -101,6 +103,14 @@ def mlp_multipath() -> Multipath:
     for part in joint.components().values():
         _draw(part, 3)
     return joint.eval()
+
+
+def ngram_path(seed: int = 0, **changed: object) -> NgramPath:
+    """A small path over texts as bags of n-grams, with drawn weights."""
+    sizes = {"width": 6, "buckets": 97, "length": TEXTS.length, "layers": 1, "classes": len(CLASSES)}
+    path = NgramPath.fresh(NgramStructure.model_validate({**sizes, **changed}), seed)
+    _draw(path, seed)
+    return path
 
 
 def text_path(seed: int = 0, subwords: Tokenizer | None = None, **changed: object) -> TextPath:
@@ -249,7 +259,12 @@ class ExporterTests:
 
     def test_texts_are_written_like_images(self, tmp_path: Path) -> None:
         subwords = subword_texts()
-        networks = ((text_path(), TEXTS), (text_multipath(), TEXTS), (text_path(2, subwords.tokenizer), subwords))
+        networks = (
+            (text_path(), TEXTS),
+            (text_multipath(), TEXTS),
+            (text_path(2, subwords.tokenizer), subwords),
+            (ngram_path(), TEXTS),
+        )
         for number, (network, read) in enumerate(networks):
             given = subject(network, read)
             written = write_export(self.exporter, given, tmp_path / str(number))

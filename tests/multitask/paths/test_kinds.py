@@ -26,6 +26,7 @@ VISION = {"width": 8, "heads": 2, "hidden": 16, "layers": 1, "image_size": 8, "p
 CONVOLUTION = {"widths": [8, 16], "layers": 1, "image_size": 8}
 MLP = {"width": 16, "layers": 1, "inputs": 17, "indicated": 6}
 TEXT = {"width": 16, "heads": 2, "hidden": 16, "layers": 1, "length": 32}
+NGRAMS = {"width": 8, "buckets": 256, "length": 32, "layers": 1}
 TOPICS: dict[str, Any] = {"samples": {"train": 400, "validation": 80, "test": 80}, "classes": 2}
 TEXTS = {"source": "text_labels", "options": {"tokenizer": "bytes", "length": 32, "topics": TOPICS}}
 Answer = dict[str, Any]
@@ -50,6 +51,10 @@ def convolution(place: dict[str, str]) -> Request:
 
 def text(place: dict[str, str]) -> Request:
     return whole(place, path("text_path", TEXT, 2), task_settings=TEXTS)
+
+
+def ngrams(place: dict[str, str]) -> Request:
+    return whole(place, path("ngram_path", NGRAMS, 2), task_settings=TEXTS)
 
 
 def mlp(place: dict[str, str]) -> Request:
@@ -109,12 +114,15 @@ REQUESTS = {
     "vision_path": vision,
     "convolution_path": convolution,
     "text_path": text,
+    "ngram_path": ngrams,
     "mlp_path": mlp,
     "network_path": network,
     "multipath": multipath,
 }
 ROWS = [
-    one if one in ("vision_path", "convolution_path", "mlp_path") else pytest.param(one, marks=pytest.mark.slow)
+    one
+    if one in ("vision_path", "convolution_path", "mlp_path", "ngram_path")
+    else pytest.param(one, marks=pytest.mark.slow)
     for one in KINDS.names()
 ]
 

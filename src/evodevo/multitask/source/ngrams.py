@@ -16,8 +16,8 @@ BAG = Fragment(
 class NgramBag(nn.Module):
     """Texts (B, L) -> (B, D): the sum of the vectors of a text's n-grams over the root of their number.
 
-    An n-gram is a sequence of bytes; capital letters are read as small ones, with a space before and behind the text.
-    Its hash h = h * {FACTOR} + byte + 1 modulo {PRIME} chooses the vector."""
+    An n-gram is a sequence of bytes; capital letters are read as small ones, with a space around the text. Its hash
+    h = h * {FACTOR} + byte + 1 modulo {PRIME} chooses the vector."""
 
     def __init__(self, buckets, width, shortest, longest):
         super().__init__()
@@ -27,10 +27,11 @@ class NgramBag(nn.Module):
     def forward(self, texts):
         real = texts >= 0
         begun = F.pad(real, (1, 0), value=True)
-        there = F.pad(begun, (0, 1), value=False) | F.pad(begun, (1, 0), value=False)  # the space behind the end, too
+        there = F.pad(begun, (0, 1), value=False) | F.pad(begun, (1, 0), value=False)  # with the space behind
         small = torch.where((texts >= {CAPITALS[0]}) & (texts <= {CAPITALS[1]}), texts + {SPACE}, texts)
         text = F.pad(torch.where(real, small, {SPACE}), (1, 1), value={SPACE}) + 1
-        code, whole, total, count = text, there, 0, 0
+        code, whole, count = text, there, self.table.new_zeros(texts.shape[0], 1)
+        total = self.table.new_zeros(texts.shape[0], self.table.shape[1])
         for size in range(1, min(self.longest, text.shape[1]) + 1):
             if size > 1:
                 code = (code[:, :-1] * {FACTOR} + text[:, size - 1 :]) % {PRIME}

@@ -71,8 +71,8 @@ class NgramBag(nn.Module):
     def forward(self, batch: Mapping[str, Tensor]) -> Tensor:
         """``TOKENS`` and ``MASK`` -> (B, D)."""
         ids, mask = batch[TOKENS], batch[MASK]
-        total = self.table.new_zeros(len(ids), self.table.shape[1])
-        count = self.table.new_zeros(len(ids), 1)
+        total = self.table.new_zeros(ids.shape[0], self.table.shape[1])
+        count = self.table.new_zeros(ids.shape[0], 1)
         for buckets, there in self.hashed(ids, mask):
             weights = there.to(self.table.dtype)
             total = total + F.embedding_bag(buckets, self.table, mode="sum", per_sample_weights=weights)
