@@ -38,7 +38,7 @@ class NgramStructure(Settings):
         shortest, longest: bytes of an n-gram. The text has a space before and behind it, so that beginnings and ends
             of words are n-grams, too.
         length: largest number of bytes of a text that are read.
-        layers: blocks behind the mean.
+        layers: blocks behind their sum.
         inner: numbers inside of a block, as a multiple of ``width``.
         classes: classes of the head; 0 is headless, and the answer is the representation.
         norm_epsilon: epsilon of every norm.
@@ -62,7 +62,7 @@ class NgramStructure(Settings):
 
     @property
     def behind(self) -> MLPStructure:
-        """What is behind the mean, as a perceptron without an embedding."""
+        """What is behind the sum, as a perceptron without an embedding."""
         return MLPStructure(
             width=self.width,
             layers=self.layers,
