@@ -112,11 +112,19 @@ def test_real_data(name: str, found: str) -> None:
     assert source_of(SHARED / name) == found
 
 
-def test_a_system_of_images_refuses_texts_and_says_who_reads_them(tmp_path: Path) -> None:
+def test_texts_get_a_root_of_their_own_in_a_system_of_images(tmp_path: Path) -> None:
+    common = {"store": tmp_path / "runs", "cache_folder": tmp_path / "cache"}
     create_system("zoo", store=tmp_path / "runs", kind="VitTiny")
     (tmp_path / "mails.csv").write_text(TEXTS)
-    with pytest.raises(UsageError, match=r"those of Text, TextTiny can: --class Text.*--beside --class Text"):
-        add_task("zoo", "mails", data=tmp_path / "mails.csv", store=tmp_path / "runs", cache_folder=tmp_path / "cache")
+    who = r"those of NgramSmall, NgramTiny, Text, TextTiny can: --class NgramSmall.*--beside --class NgramSmall"
+    with pytest.raises(UsageError, match=who):
+        add_task("zoo", "mails", data=tmp_path / "mails.csv", kind="VitTiny", **common)
+    (made,) = add_task("zoo", "mails", data=tmp_path / "mails.csv", **common)
+    assert made.agent.name == "NgramSmall~mails"
+    assert made.root is not None
+    assert made.root.name == "NgramSmall~root_model~random_init"
+    (more,) = add_task("zoo", "more", data=tmp_path / "mails.csv", **common)
+    assert (more.agent.kind, more.root) == ("NgramSmall", None), "one root for all of them"
     np.savez(
         tmp_path / "a.npz",
         x=np.zeros((40, 8, 8), np.uint8) + np.arange(40)[:, None, None].astype(np.uint8),

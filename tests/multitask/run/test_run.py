@@ -306,7 +306,7 @@ def good(folder: Path) -> None:
         (lambda folder: None, {}, "mine"),
         (good, {"data": None}, "no data"),
         (good, {"data": None, "source": "pictures"}, "images"),
-        (good, {"data": None, "source": "text_labels"}, "tokens"),
+        (good, {"data": None, "source": "text_labels", "kind": "VitTiny"}, "tokens"),
         (good, {"kind": "VitT3"}, "VitTiny"),
         (good, {"kind": "VitTine"}, "VitTiny"),
         (good, {"overrides": {"task": {"batches": 3}}}, "batch"),
