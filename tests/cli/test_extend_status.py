@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from evodevo.cli.application import run
+from evodevo.cli.extend import tables
 from evodevo.errors import ExitCode
 
 Ask = Callable[..., dict[str, Any]]
@@ -82,12 +83,22 @@ def test_every_child_is_explained(ask: Ask, say: Callable[..., str]) -> None:
         assert bool(one["inside"]) == one["path"].startswith("Multi")
     assert any(one["applied"] for one in told)
     assert any(one["fate"] == "failed" for one in told)
+    assert {one["begins"] for one in told} == {None}, "transformers have no first children"
     text = say("zoo", "--task", "b", "--children")
     mine = [one for one in told if one["path"].startswith("VitTiny~b/")]
     assert len(mine) == 8
     for one in mine:
         (row,) = (line for line in text.splitlines() if line.split()[:2] == [one["path"], str(one["cycle"] + 1)])
         assert row.endswith(one["why"])
+
+
+def test_what_a_first_child_begins_with_is_among_its_actions(ask: Ask, capsys: pytest.CaptureFixture[str]) -> None:
+    one, other, *_ = ask("zoo", "--children")["children_told"]
+    capsys.readouterr()
+    tables.children([{**one, "begins": "from_scratch", "applied": ["clone:head"]}, {**other, "applied": []}])
+    lines = capsys.readouterr().out.splitlines()
+    (first,) = (line for line in lines if "from scratch, clone:head" in line)
+    assert first.startswith(one["path"])
 
 
 @pytest.mark.parametrize(
