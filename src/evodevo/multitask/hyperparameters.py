@@ -192,6 +192,21 @@ def singlepath_hyperparameters(size: str | PathRange = "ti3", version: Version =
     )
 
 
+def family_hyperparameters(
+    version: Version, defaults: Mapping[str, Value] | None = None, *, images: bool = True
+) -> Hyperparameters:
+    """The hyperparameters of a singlepath agent of another family than vision transformers, without what decides its
+    structure.
+
+    Args:
+        version: version of the lists and defaults.
+        defaults: other defaults of the family.
+        images: whether it reads images; else what prepares them is left out.
+    """
+    rows = [row.model_copy(update={"default": (defaults or {}).get(row.key, row.default)}) for row in _common(version)]
+    return Hyperparameters(rows=tuple(row for row in rows if images or not row.key.startswith(DATA)))
+
+
 def multipath_hyperparameters(version: Version = "paper", *, most_paths: int = 3) -> Hyperparameters:
     """The hyperparameters of a multipath agent: neither depth nor resolution, since its paths are frozen.
 

@@ -50,7 +50,19 @@ class PathBlock(Settings):
 AnyBlock = Annotated[PathBlock | LayerSpec, RowOf(LAYERS, also={"vit": PathBlock})]
 
 
-class BlockStructure(Settings):
+class ComponentStructure(Settings):
+    """A path that is a row of components."""
+
+    def changed(self, **values: Any) -> Self:
+        """The structure with other values, checked.
+
+        Raises:
+            UsageError: they do not fit.
+        """
+        return validate(type(self), {**self.model_dump(mode="json"), **values}, what="structure of the path")
+
+
+class BlockStructure(ComponentStructure):
     """A path of blocks, for any modality.
 
     Attributes:
@@ -115,14 +127,6 @@ class BlockStructure(Settings):
         part = self.width // self.heads
         return PathBlock(heads=self.heads, key_width=part, value_width=part, hidden=self.hidden)
 
-    def changed(self, **values: Any) -> Self:
-        """The structure with other values, checked.
-
-        Raises:
-            UsageError: they do not fit.
-        """
-        return validate(type(self), {**self.model_dump(mode="json"), **values}, what="structure of the path")
-
     def signature(self, role: str) -> dict[str, Any]:
         """All that decides whether a component fits here: it fits where it had an equal signature.
 
@@ -146,7 +150,7 @@ class BlockStructure(Settings):
         return own
 
 
-S = TypeVar("S", bound=BlockStructure)
+S = TypeVar("S", bound=ComponentStructure)
 
 
 def stored_structure(path: Path, kind: str, structure: type[S], fields: Mapping[str, str]) -> S:

@@ -16,7 +16,7 @@ from evodevo.multitask.hyperparameters import (
     Hyperparameter,
     Hyperparameters,
     Version,
-    singlepath_hyperparameters,
+    family_hyperparameters,
 )
 from evodevo.multitask.paths.blocks_spec import BLOCK
 from evodevo.multitask.paths.convolution.spec import (
@@ -135,14 +135,10 @@ def convolution_hyperparameters(size: str, version: Version = "paper") -> Hyperp
     """
     if size not in PRESETS:
         raise UsageError(f"there is no size {size!r} of convolutional paths; there are {', '.join(PRESETS)}.")
-    preset, common = PRESETS[size], singlepath_hyperparameters("tiny", version)
+    preset = PRESETS[size]
     depths = tuple(range(preset.stages, preset.stages + _MORE_BLOCKS + 1))
-    defaults = {"opt_lr": _RATE, "opt_momentum": _MOMENTUM}
-    rows = [
-        row.model_copy(update={"default": defaults[row.key]}) if row.key in defaults else row for row in common.rows
-    ]
     return (
-        Hyperparameters(rows=tuple(rows))
+        family_hyperparameters(version, {"opt_lr": _RATE, "opt_momentum": _MOMENTUM})
         .with_row(Hyperparameter(key=NUM_LAYERS, values=depths, default=preset.layers))
         .with_row(Hyperparameter(key=IMAGE_SIZE, values=_IMAGE_SIZES, default=preset.image_size))
         .with_row(Hyperparameter(key=BLOCK_WIDTH, values=_WIDTHS, default=preset.inner))

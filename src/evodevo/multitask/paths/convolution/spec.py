@@ -21,9 +21,17 @@ from pydantic import Field, model_validator
 from evodevo.errors import UsageError
 from evodevo.multitask.genome import Path
 from evodevo.multitask.hyperparameters import BLOCK_WIDTH, IMAGE_SIZE, NUM_LAYERS
-from evodevo.multitask.paths.blocks_spec import ADAPTER, BLOCK, EMBEDDING, HEAD, NORM
+from evodevo.multitask.paths.blocks_spec import (
+    ADAPTER,
+    BLOCK,
+    EMBEDDING,
+    HEAD,
+    NORM,
+    ComponentStructure,
+    stored_structure,
+)
 from evodevo.operators.cost import Work
-from evodevo.settings import Settings, validate
+from evodevo.settings import Settings
 
 KIND = "convolution_path"
 HYPERPARAMETERS: Mapping[str, str] = {NUM_LAYERS: "layers", IMAGE_SIZE: "image_size", BLOCK_WIDTH: "inner"}
@@ -58,7 +66,7 @@ class ConvolutionBlockSizes(Settings):
         return {"first": square * self.inputs * self.hidden, "second": square * self.hidden * self.outputs, **around}
 
 
-class ConvolutionStructure(Settings):
+class ConvolutionStructure(ComponentStructure):
     """A path of kind ``convolution_path``.
 
     Attributes:
@@ -173,14 +181,6 @@ class ConvolutionStructure(Settings):
             return {"width": self.widths[-1], "grid": self.grid, **norm}
         return {"block": self.block(role).model_dump(mode="json"), **norm}
 
-    def changed(self, **values: Any) -> Self:
-        """The structure with other values, checked.
-
-        Raises:
-            UsageError: they do not fit.
-        """
-        return validate(type(self), {**self.model_dump(mode="json"), **values}, what="structure of the path")
-
 
 PRESETS: Mapping[str, ConvolutionStructure] = {
     "tiny": ConvolutionStructure(widths=(16, 24, 32), layers=2, image_size=32),
@@ -199,11 +199,7 @@ def structure_of(path: Path) -> ConvolutionStructure:
     Raises:
         UsageError: it is of another kind, or is invalid.
     """
-    if path.kind != KIND:
-        raise UsageError(f"the path {path.id} is of kind {path.kind!r}, not {KIND!r}.")
-    chosen = {field: path.hparams[key] for key, field in HYPERPARAMETERS.items() if key in path.hparams}
-    plain = {**path.structure, **chosen, "classes": path.classes}
-    return validate(ConvolutionStructure, plain, what=f"path {path.id}")
+    return stored_structure(path, KIND, ConvolutionStructure, HYPERPARAMETERS)
 
 
 def role_parameters(structure: ConvolutionStructure) -> dict[str, int]:

@@ -10,12 +10,11 @@ from evodevo.errors import UsageError
 from evodevo.multitask.genome import Path
 from evodevo.multitask.hyperparameters import (
     BLOCK_WIDTH,
-    DATA,
     NUM_LAYERS,
     Hyperparameter,
     Hyperparameters,
     Version,
-    singlepath_hyperparameters,
+    family_hyperparameters,
 )
 from evodevo.multitask.paths.blocks_spec import BLOCK
 from evodevo.multitask.paths.kinds import SinglepathKind
@@ -139,15 +138,9 @@ def mlp_hyperparameters(size: str, version: Version = "paper") -> Hyperparameter
     """
     if size not in PRESETS:
         raise UsageError(f"there is no size {size!r} of MLP paths; there are {', '.join(PRESETS)}.")
-    preset, common = PRESETS[size], singlepath_hyperparameters("tiny", version)
-    defaults = {"opt_lr": _RATE, "opt_momentum": _MOMENTUM}
-    rows = [
-        row.model_copy(update={"default": defaults[row.key]}) if row.key in defaults else row
-        for row in common.rows
-        if not row.key.startswith(DATA)
-    ]
+    preset = PRESETS[size]
     return (
-        Hyperparameters(rows=tuple(rows))
+        family_hyperparameters(version, {"opt_lr": _RATE, "opt_momentum": _MOMENTUM}, images=False)
         .with_row(Hyperparameter(key=NUM_LAYERS, values=tuple(range(_MOST_BLOCKS + 1)), default=preset.layers))
         .with_row(Hyperparameter(key=BLOCK_WIDTH, values=_WIDTHS, default=preset.inner))
     )

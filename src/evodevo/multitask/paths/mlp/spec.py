@@ -17,16 +17,15 @@ from pydantic import Field, model_validator
 from evodevo.errors import UsageError
 from evodevo.multitask.genome import Path
 from evodevo.multitask.hyperparameters import BLOCK_WIDTH, NUM_LAYERS
-from evodevo.multitask.paths.blocks_spec import BLOCK, EMBEDDING, HEAD, NORM
+from evodevo.multitask.paths.blocks_spec import BLOCK, EMBEDDING, HEAD, NORM, ComponentStructure, stored_structure
 from evodevo.operators.cost import Work
-from evodevo.settings import Settings, validate
 
 KIND = "mlp_path"
 HYPERPARAMETERS: Mapping[str, str] = {NUM_LAYERS: "layers", BLOCK_WIDTH: "inner"}
 """Hyperparameter of a path -> the field of its structure that it decides."""
 
 
-class MLPStructure(Settings):
+class MLPStructure(ComponentStructure):
     """A path of kind ``mlp_path``.
 
     Attributes:
@@ -91,14 +90,6 @@ class MLPStructure(Settings):
         norm = {"width": self.width, "epsilon": self.norm_epsilon}
         return norm if role == NORM else {"hidden": self.hidden, **norm}
 
-    def changed(self, **values: Any) -> Self:
-        """The structure with other values, checked.
-
-        Raises:
-            UsageError: they do not fit.
-        """
-        return validate(type(self), {**self.model_dump(mode="json"), **values}, what="structure of the path")
-
 
 PRESETS: Mapping[str, MLPStructure] = {
     "tiny": MLPStructure(width=32, layers=2),
@@ -117,10 +108,7 @@ def structure_of(path: Path) -> MLPStructure:
     Raises:
         UsageError: it is of another kind, or is invalid.
     """
-    if path.kind != KIND:
-        raise UsageError(f"the path {path.id} is of kind {path.kind!r}, not {KIND!r}.")
-    chosen = {field: path.hparams[key] for key, field in HYPERPARAMETERS.items() if key in path.hparams}
-    return validate(MLPStructure, {**path.structure, **chosen, "classes": path.classes}, what=f"path {path.id}")
+    return stored_structure(path, KIND, MLPStructure, HYPERPARAMETERS)
 
 
 def role_parameters(structure: MLPStructure) -> dict[str, int]:

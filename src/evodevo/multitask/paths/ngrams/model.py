@@ -17,7 +17,7 @@ from evodevo.multitask.evaluate_settings import ComponentSource, PathRequest
 from evodevo.multitask.genome import Path
 from evodevo.multitask.paths.blocks import Head
 from evodevo.multitask.paths.blocks_spec import EMBEDDING, HEAD, NORM
-from evodevo.multitask.paths.built import BuiltPath, FrozenPart, PathSamples
+from evodevo.multitask.paths.built import BuiltPath, FrozenPart
 from evodevo.multitask.paths.dense import DenseInput, dense_texts
 from evodevo.multitask.paths.frozen import FrozenPath
 from evodevo.multitask.paths.mlp.model import MLPBlock, resize_block
@@ -162,7 +162,8 @@ def build_ngram_path(request: PathRequest, pool: BlobPool, precision: Precision)
         role: _component(structure, role, source, pool, request.seed) for role, source in request.components.items()
     }
     flops = float(work_of(structure).total)
-    return BuiltPath(NgramPath(structure, components), components, flops, partial(_read, structure), precision)
+    read = partial(byte_texts, structure.length)
+    return BuiltPath(NgramPath(structure, components), components, flops, read, precision)
 
 
 def freeze_ngram_path(path: Path, digests: Mapping[str, str], pool: BlobPool, head: bool) -> FrozenPart:
@@ -173,7 +174,7 @@ def freeze_ngram_path(path: Path, digests: Mapping[str, str], pool: BlobPool, he
     parts = stored_components(structure, path, digests, pool, partial(component_from_state, structure))
     return FrozenPart(
         FrozenPath(NgramPath(structure, parts).eval(), reads=f"{structure.length} bytes"),
-        partial(_read, structure),
+        partial(byte_texts, structure.length),
         structure.model_dump(mode="json"),
         structure.input_spec,
         structure.width,
@@ -193,10 +194,6 @@ def make_ngram_root(request: PathRequest, pool: BlobPool) -> dict[str, nn.Module
     return {
         role: _component(structure, role, source, pool, request.seed) for role, source in request.components.items()
     }
-
-
-def _read(structure: NgramStructure, samples: PathSamples) -> dict[str, Tensor]:
-    return byte_texts(structure.length, samples)
 
 
 def _component(structure: NgramStructure, role: str, source: ComponentSource, pool: BlobPool, seed: int) -> nn.Module:

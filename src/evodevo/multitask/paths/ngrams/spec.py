@@ -17,19 +17,18 @@ from pydantic import Field, model_validator
 from evodevo.errors import UsageError
 from evodevo.multitask.genome import Path
 from evodevo.multitask.hyperparameters import BLOCK_WIDTH, NUM_LAYERS
-from evodevo.multitask.paths.blocks_spec import BLOCK, EMBEDDING, HEAD, NORM
+from evodevo.multitask.paths.blocks_spec import BLOCK, EMBEDDING, HEAD, NORM, ComponentStructure, stored_structure
 from evodevo.multitask.paths.mlp.spec import MLPStructure, path_work
 from evodevo.multitask.paths.mlp.spec import role_parameters as mlp_parameters
 from evodevo.multitask.paths.text.spec import LENGTH
 from evodevo.operators.cost import Work
-from evodevo.settings import Settings, validate
 
 KIND = "ngram_path"
 HYPERPARAMETERS: Mapping[str, str] = {NUM_LAYERS: "layers", BLOCK_WIDTH: "inner", LENGTH: "length"}
 """Hyperparameter of a path -> the field of its structure that it decides."""
 
 
-class NgramStructure(Settings):
+class NgramStructure(ComponentStructure):
     """A path of kind ``ngram_path``.
 
     Attributes:
@@ -104,14 +103,6 @@ class NgramStructure(Settings):
             }
         return self.behind.signature(role)
 
-    def changed(self, **values: Any) -> Self:
-        """The structure with other values, checked.
-
-        Raises:
-            UsageError: they do not fit.
-        """
-        return validate(type(self), {**self.model_dump(mode="json"), **values}, what="structure of the path")
-
 
 PRESETS: Mapping[str, NgramStructure] = {
     "tiny": NgramStructure(width=16, buckets=4096),
@@ -129,10 +120,7 @@ def structure_of(path: Path) -> NgramStructure:
     Raises:
         UsageError: it is of another kind, or is invalid.
     """
-    if path.kind != KIND:
-        raise UsageError(f"the path {path.id} is of kind {path.kind!r}, not {KIND!r}.")
-    chosen = {field: path.hparams[key] for key, field in HYPERPARAMETERS.items() if key in path.hparams}
-    return validate(NgramStructure, {**path.structure, **chosen, "classes": path.classes}, what=f"path {path.id}")
+    return stored_structure(path, KIND, NgramStructure, HYPERPARAMETERS)
 
 
 def role_parameters(structure: NgramStructure) -> dict[str, int]:

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 from evodevo.errors import UsageError
 from evodevo.multitask.genome import Path
 from evodevo.multitask.hyperparameters import (
-    DATA,
     NUM_LAYERS,
     Hyperparameter,
     Hyperparameters,
     Version,
-    singlepath_hyperparameters,
+    family_hyperparameters,
 )
 from evodevo.multitask.paths.kinds import SinglepathKind
 from evodevo.multitask.paths.text.spec import (
@@ -103,9 +102,8 @@ def text_hyperparameters(size: str, version: Version = "paper") -> Hyperparamete
         raise UsageError(f"there is no size {size!r} of text paths; there are {', '.join(_RANGES)}.")
     most, lengths = _RANGES[size]
     preset = PRESETS[size]
-    common = singlepath_hyperparameters("tiny", version)
     return (
-        Hyperparameters(rows=tuple(row for row in common.rows if not row.key.startswith(DATA)))
+        family_hyperparameters(version, images=False)
         .with_row(Hyperparameter(key=NUM_LAYERS, values=tuple(range(most + 1)), default=preset.layers))
         .with_row(Hyperparameter(key=LENGTH, values=lengths, default=preset.length))
     )
