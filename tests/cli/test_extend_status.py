@@ -83,7 +83,7 @@ def test_every_child_is_explained(ask: Ask, say: Callable[..., str]) -> None:
         assert bool(one["inside"]) == one["path"].startswith("Multi")
     assert any(one["applied"] for one in told)
     assert any(one["fate"] == "failed" for one in told)
-    assert {one["begins"] for one in told} == {None}, "transformers have no first children"
+    assert not any("begins" in one for one in told), "transformers have no first children"
     text = say("zoo", "--task", "b", "--children")
     mine = [one for one in told if one["path"].startswith("VitTiny~b/")]
     assert len(mine) == 8

@@ -177,7 +177,7 @@ def children(records: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _first(child: Mapping[str, Any]) -> list[str]:
-    return [] if child["begins"] is None else [str(child["begins"]).replace("_", " ")]
+    return [str(child["begins"]).replace("_", " ")] if "begins" in child else []
 
 
 def systems(every: Sequence[Mapping[str, Any]]) -> None:

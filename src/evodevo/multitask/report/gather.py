@@ -269,7 +269,7 @@ def _row(row: Mapping[str, Any]) -> tuple[str, ...]:
         number(row["score"]),
         number(row["bar"]),
         row["parent_path"] or "none",
-        "; ".join(one for one in (str(row["begins"] or "").replace("_", " "), changes) if one),
+        "; ".join(one for one in (str(row.get("begins", "")).replace("_", " "), changes) if one),
         row["why"],
     )
 

@@ -23,8 +23,8 @@ def child_records(store: Store, individuals: Sequence[str]) -> list[dict[str, An
     """Children, as JSON, in the order given; they are read together.
 
     Returns:
-        Each with ``path``, ``cycle``, ``parent`` and ``parent_path``, ``begins`` (of a first child, for which
-        nothing is drawn: ``multitask.search.child.Beginning``), ``chosen`` (how the parent was), ``applied``
+        Each with ``path``, ``cycle``, ``parent`` and ``parent_path``, ``begins`` (of a first child alone, for
+        which nothing is drawn: ``multitask.search.child.Beginning``), ``chosen`` (how the parent was), ``applied``
         (actions taken), ``moves`` (values before and after), ``inside`` (paths of a multipath one, the main
         path first), ``components`` (role, id, how), ``bar``, ``factor``,
         ``quality``, ``score``, ``evals``, ``fate`` ("waiting", "kept", "discarded", "failed") and ``why``, a sentence.
@@ -63,7 +63,7 @@ def _record(row: IndividualRow, result: EvaluationRow | None, parent: str | None
         "cycle": row.generation,
         "parent": details["parent"],
         "parent_path": parent,
-        "begins": details["story"].get("begins"),
+        **{key: details["story"][key] for key in ("begins",) if key in details["story"]},
         "chosen": details["story"].get("selection"),
         "applied": [decision["action"] for decision in plan.get("decisions", []) if decision["applied"]],
         "decisions": plan.get("decisions", []),

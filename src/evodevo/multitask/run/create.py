@@ -187,8 +187,8 @@ def add_task(
         data: its files; without them the name begins with ``digits``, or another source generates samples.
         source: a task of the table that hands out samples; if left out, what fits the data (see ``source_of``).
         label: column of the class, where a sample is a row of a table.
-        kind: class of agents; if left out, that of the root, of several the only one that can read the samples. Rows of
-            a table that none can read get a root of their own (``roots.USUAL``).
+        kind: class of agents; if left out, that of the root, of several the only one that can read the samples. Texts
+            and rows of a table that none can read get a root of their own (``roots.USUAL``).
         question, rotate, only: see ``MultitaskSettings``.
         multi: whether the class that combines paths works on it, too.
         few_labels: whether agents get the settings for few labelled samples (``few_labels``), under ``overrides``.
