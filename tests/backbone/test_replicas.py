@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -63,6 +65,12 @@ def test_they_are_one_training_also_after_an_interruption_and_one_of_them_writes
     again, later = evaluate(problem(TWO, blobs=together), resume=checkpoints[0])
     assert [message["step"] for message in later if "step" in message] == [5, 6, 7, 8]
     assert again.blobs == two.blobs, "to the bit"
+
+
+def test_a_replica_that_has_done_its_part_cannot_fail_at_its_end() -> None:
+    code = "import atexit, os; from evodevo.experiments import replicated; atexit.register(os.abort); "
+    ended = [subprocess.run([sys.executable, "-c", code + last], check=False) for last in ("replicated.end()", "")]
+    assert [one.returncode for one in ended] == [0, -signal.SIGABRT]
 
 
 @pytest.mark.slow
