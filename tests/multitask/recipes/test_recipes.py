@@ -195,3 +195,14 @@ def test_tasks_have_names_of_their_own() -> None:
     twice = [{"name": "a"}, {"name": "a"}]
     with pytest.raises(UsageError, match="different names"):
         resolve("multitask.characters", driver="extend", overrides={"system": {"tasks": twice}})
+
+
+@pytest.mark.skipif(not DATA.is_dir(), reason="the development data are not here")
+def test_the_full_size_of_characters_is_the_one_of_its_page() -> None:
+    settings = resolve("multitask.characters", size="full", driver="extend", overrides={"data": str(DATA)})
+    assert isinstance(settings, CharactersSettings)
+    training, space = settings.evaluation.training, settings.system.agent.hyperparameters
+    assert training.least_between * training.validations / training.batch == 500
+    assert (settings.study.copies, settings.study.cycles, settings.study.cycle.children) == (1, 2, 2)
+    assert settings.study.cycle.score.base_flops == 0, "the question is about parameters"
+    assert not space["block_width"]["tuned"]
