@@ -24,11 +24,11 @@ from torch import Tensor, nn
 
 from evodevo.multitask.paths.blocks_spec import HEAD
 from evodevo.multitask.paths.frozen import FrozenPath
+from evodevo.multitask.paths.images import read_images
 from evodevo.multitask.paths.multipath.cache import PathCache, rows_key
 from evodevo.multitask.paths.multipath.evaluate import MultipathReader, open_reader
 from evodevo.multitask.paths.multipath.model import Multipath
 from evodevo.multitask.paths.multipath.rows import CacheSettings, Places
-from evodevo.multitask.paths.vision.evaluate import read_images
 from evodevo.multitask.paths.vision.model import VisionPath
 from evodevo.multitask.paths.vision.spec import PRESETS, VisionStructure
 from measuring import Report, Spread, arguments, ratio, take_turns

@@ -15,7 +15,7 @@ from evodevo.multitask.agents.network import ImportOrigin
 from evodevo.multitask.budgets.pace import paces
 from evodevo.multitask.fork import fork
 from evodevo.multitask.imports import import_network
-from evodevo.multitask.paths.network.evaluate import freeze_network_path
+from evodevo.multitask.paths.network.kind import NETWORK
 from evodevo.multitask.settings import AgentSettings, SystemSettings
 from evodevo.multitask.system import System
 from evodevo.networks.saved import load_network
@@ -70,9 +70,7 @@ def test_blobs_of_another_store_are_copied_and_stay_when_that_is_gone(system: Sy
     known = imported(system, pool=other)
     for digest in list(other.digests()):
         other.remove(digest)
-    path = freeze_network_path(
-        known.path, {one.role: one.digest for one in known.components}, system.store.blobs, False
-    )
+    path = NETWORK.freeze(known.path, {one.role: one.digest for one in known.components}, system.store.blobs, False)
     assert path.width == 8
     assert {one.digest for one in known.components} <= set(system.store.blobs.digests())
 
@@ -242,7 +240,7 @@ def test_imports_teach_and_answer_alike_for_ever(system: System, tmp_path: Path)
     # The network itself is what it was before anybody built on it.
     weights = system.agent("Import~sees").settings["options"]["origin"]["weights"]
     network, _ = load_network(store.blobs, weights)
-    part = freeze_network_path(sees.path, {one.role: one.digest for one in sees.components}, store.blobs, False)
+    part = NETWORK.freeze(sees.path, {one.role: one.digest for one in sees.components}, store.blobs, False)
     raw = {"image": torch.randint(0, 256, (5, 8, 8, 1), dtype=torch.uint8)}
     with torch.no_grad():
         assert torch.equal(part.path({str(part.path.reads): raw}), network.represent(raw).pooled)

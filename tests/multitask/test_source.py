@@ -16,8 +16,8 @@ from evodevo.export.text_input import TextInput
 from evodevo.export.verify import probes
 from evodevo.multitask.paths.blocks_spec import EMBEDDING
 from evodevo.multitask.paths.frozen import FrozenPath
-from evodevo.multitask.paths.text.evaluate import read_texts, tokenizer_of
 from evodevo.multitask.paths.text.model import MASK, TOKENS, TextPath
+from evodevo.multitask.paths.text.reading import read_texts, tokenizer_of
 from evodevo.multitask.run.dense_export import DensePath
 from evodevo.multitask.source.program import path_program
 from evodevo.testing.exporters import (

@@ -13,7 +13,7 @@ from evodevo.errors import UsageError
 from evodevo.multitask.genome import Path
 from evodevo.multitask.hyperparameters import DATA
 from evodevo.multitask.paths.blocks_spec import EMBEDDING, HEAD, POSITIONS, PathBlock
-from evodevo.multitask.paths.kinds import can_read
+from evodevo.multitask.paths.kinds import KINDS, can_read
 from evodevo.multitask.paths.text import spec as text
 from evodevo.multitask.paths.text.kind import text_hyperparameters
 from evodevo.multitask.paths.text.spec import TextStructure
@@ -136,7 +136,7 @@ def path_of(kind: str, **hparams: Any) -> Path:
     ],
 )
 def test_values_decide_blocks_and_size(kind: str, key: str, field: str, value: int, wrong: int, says: str) -> None:
-    path, structure_of = path_of(kind, num_layers=1, opt_lr=0.02, **{key: value}), SPECS[kind].structure_of
+    path, structure_of = path_of(kind, num_layers=1, opt_lr=0.02, **{key: value}), KINDS.get(kind).single().structure_of
     assert structure_of(path) == TINY[kind].changed(layers=1, classes=10, **{field: value})
     with pytest.raises(UsageError, match="multipath"):
         structure_of(path.model_copy(update={"kind": "multipath"}))

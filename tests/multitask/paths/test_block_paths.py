@@ -15,11 +15,11 @@ from evodevo.errors import DataError, UsageError
 from evodevo.experiments.flop_counter import counting
 from evodevo.multitask.paths.blocks_spec import HEAD, POSITIONS
 from evodevo.multitask.paths.model import BlockPath
-from evodevo.multitask.paths.text import model as text_model
 from evodevo.multitask.paths.text import spec as text_spec
+from evodevo.multitask.paths.text.builder import BUILDER as TEXT_BUILDER
 from evodevo.multitask.paths.text.model import MASK, TOKENS, TextPath
-from evodevo.multitask.paths.vision import model as vision_model
 from evodevo.multitask.paths.vision import spec as vision_spec
+from evodevo.multitask.paths.vision.builder import BUILDER as VISION_BUILDER
 from evodevo.multitask.paths.vision.model import VisionPath
 from fixtures.block_paths import images, learned
 
@@ -46,7 +46,7 @@ class Family:
 
     tiny: Any
     path: type[BlockPath[Any, Any]]
-    model: Any
+    builder: Any
     sizes: Callable[[Any], dict[str, int]]
     work: Callable[[Any], Any]
     samples: Callable[..., Any]
@@ -55,7 +55,7 @@ class Family:
     """Fewest tokens."""
 
     def fresh(self, structure: Any) -> Any:
-        parts = {role: self.model.build_component(structure, role, 0) for role in structure.roles}
+        parts = {role: self.builder.component(structure, role, 0) for role in structure.roles}
         return self.path(structure, parts)
 
     def learned(self, structure: Any) -> Any:
@@ -65,7 +65,7 @@ class Family:
 VISION = Family(
     vision_spec.PRESETS["tiny"].changed(classes=5),
     VisionPath,
-    vision_model,
+    VISION_BUILDER,
     vision_spec.role_parameters,
     vision_spec.path_work,
     images,
@@ -75,7 +75,7 @@ VISION = Family(
 TEXT = Family(
     text_spec.PRESETS["tiny"].changed(classes=5, length=12),
     TextPath,
-    text_model,
+    TEXT_BUILDER,
     text_spec.role_parameters,
     text_spec.path_work,
     texts,
@@ -170,7 +170,7 @@ def test_a_new_layer_answers_the_same_and_learns(name: str, key: str) -> None:
     blocks = {**structure.model_dump(mode="json")["blocks"], **({role: LAYERS[key]} if key in LAYERS else {})}
     deeper = structure.changed(layers=structure.layers + 1, blocks=blocks)
     grown, random = (
-        family.path(deeper, {**path.components(), role: family.model.build_component(deeper, role, 5, identity=same)})
+        family.path(deeper, {**path.components(), role: family.builder.component(deeper, role, 5, identity=same)})
         for same in (True, False)
     )
     batch = family.samples(structure, 3)
@@ -186,7 +186,7 @@ def test_a_new_layer_answers_the_same_and_learns(name: str, key: str) -> None:
 def test_weights_depend_on_seed_and_role_alone(name: str) -> None:
     family = FAMILIES[name]
     torch.manual_seed(1)
-    build = family.model.build_component
+    build = family.builder.component
     first = build(family.tiny, "encoderblock_0", 5).state_dict()
     state = torch.random.get_rng_state()
     build(family.tiny, "encoderblock_1", 5)
@@ -205,8 +205,7 @@ def test_a_component_from_weights_is_a_copy_that_learns(name: str, key: str) -> 
     path = family.learned(structure)
     before = copy.deepcopy(path.state_dict())
     parts = {
-        role: family.model.component_from_state(structure, role, part.state_dict())
-        for role, part in path.components().items()
+        role: family.builder.restore(structure, role, part.state_dict()) for role, part in path.components().items()
     }
     batch = family.samples(structure, 2)
     again = family.path(structure, parts)
@@ -224,7 +223,7 @@ def test_a_component_is_shared_and_a_headless_path_answers_the_class_token(name:
     parts = path.components()
     headless = family.path(family.tiny.changed(classes=0), {r: p for r, p in parts.items() if r != HEAD})
     other = family.tiny.changed(classes=3)
-    second = family.path(other, {**parts, HEAD: family.model.build_component(other, HEAD, 1)})
+    second = family.path(other, {**parts, HEAD: family.builder.component(other, HEAD, 1)})
     for one in (headless, second):
         assert all(part is parts[role] for role, part in one.components().items() if role != HEAD)
     assert second(batch).shape == (3, 3)
@@ -246,19 +245,19 @@ def test_half_precision_answers_nearly_the_same(name: str, key: str) -> None:
 
 
 def test_weights_of_another_structure_are_refused() -> None:
-    tiny, from_state = VISION.tiny, vision_model.component_from_state
-    state = vision_model.build_component(tiny, HEAD, 0).state_dict()
+    tiny, from_state = VISION.tiny, VISION_BUILDER.restore
+    state = VISION_BUILDER.component(tiny, HEAD, 0).state_dict()
     with pytest.raises(DataError, match=r"'head' has 'project\.bias' of shape \(5,\), and this path needs \(6,\)"):
         from_state(tiny.changed(classes=6), HEAD, state)
     with pytest.raises(DataError, match=r"'head' lacks 'project\.bias'"):
         from_state(tiny, HEAD, {"project.weight": state["project.weight"]})
     with pytest.raises(DataError, match=r"'head' has an unknown 'extra'"):
         from_state(tiny, HEAD, {**state, "extra": torch.zeros(1)})
-    positions = text_model.build_component(TEXT.tiny, POSITIONS, 0).state_dict()
+    positions = TEXT_BUILDER.component(TEXT.tiny, POSITIONS, 0).state_dict()
     with pytest.raises(DataError, match="of shape"):
-        text_model.component_from_state(TEXT.tiny.changed(length=9), POSITIONS, positions)
+        TEXT_BUILDER.restore(TEXT.tiny.changed(length=9), POSITIONS, positions)
     with pytest.raises(DataError, match="unknown 'tokenizer'"):
-        text_model.component_from_state(TEXT.tiny, POSITIONS, {**positions, "tokenizer": torch.zeros(3)})
+        TEXT_BUILDER.restore(TEXT.tiny, POSITIONS, {**positions, "tokenizer": torch.zeros(3)})
 
 
 def test_a_path_needs_all_its_components_and_no_others() -> None:
@@ -278,11 +277,11 @@ def test_an_h_model_that_hears_one_way_is_refused() -> None:
     spec["structure"]["causal"] = True
     wide = VISION.tiny.changed(width=64, heads=4, layers=1, blocks={"encoderblock_0": spec})
     with pytest.raises(UsageError, match="causal = false"):
-        vision_model.build_component(wide, "encoderblock_0", 0)
+        VISION_BUILDER.component(wide, "encoderblock_0", 0)
 
 
 def test_a_gate_of_one_is_the_layer_itself() -> None:
     structure = VISION.tiny.changed(blocks={"encoderblock_0": {"kind": "lstm"}})
-    block = vision_model.build_component(structure, "encoderblock_0", 1)
+    block = VISION_BUILDER.component(structure, "encoderblock_0", 1)
     x = torch.randn(2, 5, 32)
     assert torch.equal(block(x), block.layer(x).y)  # type: ignore[operator]

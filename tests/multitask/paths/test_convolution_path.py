@@ -13,11 +13,11 @@ from evodevo.errors import DataError, UsageError
 from evodevo.experiments.flop_counter import counting
 from evodevo.multitask.hyperparameters import MU
 from evodevo.multitask.paths.blocks_spec import ADAPTER, BLOCK, HEAD, NORM
+from evodevo.multitask.paths.convolution.builder import BUILDER
 from evodevo.multitask.paths.convolution.kind import CONVOLUTION, convolution_hyperparameters
 from evodevo.multitask.paths.convolution.model import (
     ConvolutionPath,
     build_component,
-    component_from_state,
     resize_block,
 )
 from evodevo.multitask.paths.convolution.spec import PRESETS, ConvolutionStructure, path_work, role_parameters
@@ -37,7 +37,7 @@ def grown(path: ConvolutionPath, structure: ConvolutionStructure) -> Convolution
             continue
         state = path.parts[role].state_dict()
         state = resize_block(structure, role, state, 7) if role.startswith(BLOCK) else state
-        parts[role] = component_from_state(structure, role, state)
+        parts[role] = BUILDER.restore(structure, role, state)
     return ConvolutionPath(structure, parts).eval()
 
 
@@ -188,9 +188,9 @@ def test_a_new_head_answers_that_all_classes_are_equally_likely() -> None:
 def test_weights_of_another_component_are_refused() -> None:
     state = build_component(SMALL, ROLE, 0).state_dict()
     with pytest.raises(DataError, match="shape"):
-        component_from_state(SMALL.changed(inner=2.0), ROLE, state)
+        BUILDER.restore(SMALL.changed(inner=2.0), ROLE, state)
     with pytest.raises(DataError, match=r"lacks 'around\.weight'|unknown 'around\.weight'"):
-        component_from_state(SMALL, "encoderblock_2", state)
+        BUILDER.restore(SMALL, "encoderblock_2", state)
     with pytest.raises(UsageError, match="no component 'cls'"):
         build_component(SMALL, "cls", 0)
 

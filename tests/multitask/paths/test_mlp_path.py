@@ -11,13 +11,13 @@ from evodevo.errors import DataError, UsageError
 from evodevo.experiments.flop_counter import counting
 from evodevo.multitask.hyperparameters import MU
 from evodevo.multitask.paths.blocks_spec import BLOCK, EMBEDDING, HEAD, NORM
+from evodevo.multitask.paths.mlp.builder import BUILDER
 from evodevo.multitask.paths.mlp.kind import MLP, mlp_hyperparameters
 from evodevo.multitask.paths.mlp.model import (
     BOUND,
     MLPPath,
     RowEmbedding,
     build_component,
-    component_from_state,
     resize_block,
 )
 from evodevo.multitask.paths.mlp.spec import PRESETS, MLPStructure, path_work, role_parameters
@@ -47,7 +47,7 @@ def grown(path: MLPPath, structure: MLPStructure) -> MLPPath:
             continue
         state = path.parts[role].state_dict()
         state = resize_block(structure, role, state, 7) if role.startswith(BLOCK) else state
-        parts[role] = component_from_state(structure, role, state)
+        parts[role] = BUILDER.restore(structure, role, state)
     return MLPPath(structure, parts).eval()
 
 
@@ -161,7 +161,7 @@ def test_a_new_head_answers_that_all_classes_are_equally_likely() -> None:
 def test_what_does_not_fit_is_refused() -> None:
     state = build_component(SMALL, ROLE, 0).state_dict()
     with pytest.raises(DataError, match="shape"):
-        component_from_state(SMALL.changed(inner=2.0), ROLE, state)
+        BUILDER.restore(SMALL.changed(inner=2.0), ROLE, state)
     with pytest.raises(UsageError, match="no component 'cls'"):
         build_component(SMALL, "cls", 0)
     with pytest.raises(UsageError, match="do not hold 5 numbers and an indicator of each"):

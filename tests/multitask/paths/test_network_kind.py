@@ -21,7 +21,6 @@ from evodevo.module_zoo.modules.zoo import start_zoo
 from evodevo.multitask.evaluate_settings import PathRequest
 from evodevo.multitask.genome import Path
 from evodevo.multitask.paths.built import FrozenPart, PathSamples
-from evodevo.multitask.paths.network.evaluate import build_network_path, freeze_network_path
 from evodevo.multitask.paths.network.imports import evaluate_import, read_import
 from evodevo.multitask.paths.network.kind import NETWORK
 from evodevo.multitask.paths.network.model import NetworkPath
@@ -97,7 +96,7 @@ def path_of(structure: NetworkStructure, classes: int = 0, **more: Any) -> Path:
 
 def frozen(pool: FolderPool, weights: str) -> FrozenPart:
     found = read_import(pool, weights)
-    return freeze_network_path(path_of(found.structure), found.digests, pool, False)
+    return NETWORK.freeze(path_of(found.structure), found.digests, pool, False)
 
 
 def look(part: FrozenPart, task: InMemoryTask) -> Tensor:
@@ -225,7 +224,7 @@ def test_parts_are_never_made_anew(pool: FolderPool) -> None:
     path = path_of(found.structure, 10).model_dump(mode="json")
     request = {"path": path, "components": parts, "task": "digits", "blobs": str(pool.folder)}
     with pytest.raises(DataError, match=r"'inputs'.*has no weights"):
-        build_network_path(validate(PathRequest, request, what="request"), pool, images(), decide("cpu", "float32"))
+        NETWORK.build(validate(PathRequest, request, what="request"), pool, images(), decide("cpu", "float32"))
 
 
 def test_parts_of_another_network_are_refused(pool: FolderPool) -> None:
@@ -233,7 +232,7 @@ def test_parts_of_another_network_are_refused(pool: FolderPool) -> None:
     wider = validate(NetworkEnvelope, {"network": merge(NETWORKS["stack"], {"structure": {"width": 12}})}, what="x")
     other = read_import(pool, checkpoint_of(pool, wider.network))
     with pytest.raises(DataError, match="does not fit as 'inputs'"):
-        freeze_network_path(path_of(found.structure), other.digests, pool, False)
+        NETWORK.freeze(path_of(found.structure), other.digests, pool, False)
 
 
 def test_two_inputs_of_one_kind_cannot_be_told_apart_elsewhere(pool: FolderPool) -> None:

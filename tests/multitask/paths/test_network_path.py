@@ -17,9 +17,9 @@ from evodevo.errors import DataError, UsageError
 from evodevo.multitask.genome import Path
 from evodevo.multitask.paths.kinds import KINDS, can_read
 from evodevo.multitask.paths.network.dense import sized
-from evodevo.multitask.paths.network.evaluate import read_samples
 from evodevo.multitask.paths.network.kind import NETWORK
 from evodevo.multitask.paths.network.model import Loose, NetworkPath, part_of
+from evodevo.multitask.paths.network.reading import read_samples
 from evodevo.multitask.paths.network.spec import (
     HEAD,
     NORM,
@@ -28,7 +28,6 @@ from evodevo.multitask.paths.network.spec import (
     NetworkStructure,
     Newborns,
     role_of,
-    structure_of,
 )
 from evodevo.multitask.run import export
 from evodevo.multitask.run.dense_export import DensePath
@@ -69,7 +68,7 @@ def test_a_head_is_there_for_classes_alone_and_costs_what_it_says() -> None:
     assert NETWORK.parameters(headed) == {**NETWORK.parameters(bare), NORM: 16, HEAD: 45}
     assert NETWORK.flops(headed) == NETWORK.flops(bare) + 2 * 8 * 5
     assert NETWORK.flops(bare) > 0
-    assert structure_of(path_of(bare, 5)) == headed
+    assert NETWORK.structure_of(path_of(bare, 5)) == headed
 
 
 def test_a_part_fits_where_all_of_the_network_is_equal() -> None:

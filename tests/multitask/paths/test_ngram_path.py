@@ -15,8 +15,9 @@ from evodevo.multitask.hyperparameters import MU
 from evodevo.multitask.paths.blocks_spec import BLOCK, EMBEDDING, HEAD, NORM
 from evodevo.multitask.paths.mlp.model import resize_block
 from evodevo.multitask.paths.mlp.spec import path_work
+from evodevo.multitask.paths.ngrams.builder import BUILDER
 from evodevo.multitask.paths.ngrams.kind import NGRAMS, ngram_hyperparameters
-from evodevo.multitask.paths.ngrams.model import NgramBag, NgramPath, build_component, component_from_state
+from evodevo.multitask.paths.ngrams.model import NgramBag, NgramPath, build_component
 from evodevo.multitask.paths.ngrams.spec import PRESETS, NgramStructure, role_parameters, work_of
 from evodevo.multitask.paths.text.model import MASK, TOKENS
 from fixtures.block_paths import learned
@@ -59,7 +60,7 @@ def grown(path: NgramPath, structure: NgramStructure) -> NgramPath:
             continue
         state = path.parts[role].state_dict()
         state = resize_block(structure.behind, role, state, 7) if role.startswith(BLOCK) else state
-        parts[role] = component_from_state(structure, role, state)
+        parts[role] = BUILDER.restore(structure, role, state)
     return NgramPath(structure, parts).eval()
 
 
@@ -156,4 +157,4 @@ def test_what_does_not_fit_is_refused() -> None:
     with pytest.raises(UsageError, match="no component 'cls'"):
         SMALL.signature("cls")
     with pytest.raises(DataError, match="shape"):
-        component_from_state(SMALL.changed(buckets=7), EMBEDDING, path.parts[EMBEDDING].state_dict())
+        BUILDER.restore(SMALL.changed(buckets=7), EMBEDDING, path.parts[EMBEDDING].state_dict())

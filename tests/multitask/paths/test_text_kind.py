@@ -17,7 +17,7 @@ from evodevo.multitask.paths.built import PathSamples
 from evodevo.multitask.paths.multipath_spec import MultipathStructure, multipath_parameters
 from evodevo.multitask.paths.text.kind import TEXT
 from evodevo.multitask.paths.text.model import MASK, TOKENS
-from evodevo.multitask.paths.text.spec import path_work, role_parameters, structure_of
+from evodevo.multitask.paths.text.spec import path_work, role_parameters
 from evodevo.multitask.paths.weights import load_state
 from evodevo.multitask.training.values import DataValues, data_values
 from evodevo.settings import validate
@@ -65,7 +65,7 @@ def trained(place: dict[str, str]) -> dict[str, Any]:
 
 @pytest.mark.slow
 def test_a_path_learns_to_tell_topics_apart_by_their_bytes(place: dict[str, str], trained: dict[str, Any]) -> None:
-    structure = structure_of(validate(Path, path_of(), what="a path"))
+    structure = TEXT.structure_of(validate(Path, path_of(), what="a path"))
     assert trained["reason"] is None
     assert {role: one["parameters"] for role, one in trained["components"].items()} == role_parameters(structure)
     assert trained["flops"] == path_work(structure).total
@@ -127,7 +127,7 @@ def test_roots(place: dict[str, str]) -> None:
     answer = ask(request, evaluate_root)
     assert answer["improved"]
     assert {role: one["parameters"] for role, one in answer["components"].items()} == role_parameters(
-        structure_of(validate(Path, path, what="a path"))
+        TEXT.structure_of(validate(Path, path, what="a path"))
     )
     subwords = path | {"structure": {**STRUCTURE, "tokenizer": "bpe", "vocabulary": 300}}
     with pytest.raises(UsageError, match="has none"):

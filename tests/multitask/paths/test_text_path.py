@@ -13,15 +13,15 @@ from torch import Tensor
 
 from evodevo.errors import UsageError
 from evodevo.multitask.paths.blocks_spec import EMBEDDING, POSITIONS
-from evodevo.multitask.paths.text.evaluate import read_texts, texts_of, tokenizer_of
+from evodevo.multitask.paths.text.builder import BUILDER
 from evodevo.multitask.paths.text.model import (
     MASK,
     TOKENS,
     TextPath,
     build_component,
-    component_from_state,
     resize_positions,
 )
+from evodevo.multitask.paths.text.reading import read_texts, texts_of, tokenizer_of
 from evodevo.multitask.paths.text.spec import PRESETS, TextStructure, role_parameters
 from evodevo.tasks.text.tokenizers import train_bpe
 from fixtures.block_paths import learned
@@ -51,7 +51,7 @@ def test_another_length_keeps_what_a_place_means(old: int, new: int) -> None:
     state = path.components()[POSITIONS].state_dict()
     resized = resize_positions(state, new)
     other = structure.changed(length=new)
-    part = component_from_state(other, POSITIONS, resized)
+    part = BUILDER.restore(other, POSITIONS, resized)
     changed = TextPath(other, {**path.components(), POSITIONS: part}).eval()
     both = min(old, new)
     batch = texts([both, both // 2], both)
@@ -115,7 +115,7 @@ def test_subwords_live_with_their_embedding() -> None:
     structure = TINY.changed(tokenizer="bpe", vocabulary=300)
     embedding = build_component(structure, EMBEDDING, 1, tokenizer=tokenizer.to_bytes())
     assert sum(one.numel() for one in embedding.parameters()) == role_parameters(structure)[EMBEDDING]
-    again = component_from_state(structure, EMBEDDING, embedding.state_dict())
+    again = BUILDER.restore(structure, EMBEDDING, embedding.state_dict())
     kept = tokenizer_of(again)  # type: ignore[arg-type]
     assert kept is not None
     assert kept.digest == tokenizer.digest

@@ -12,8 +12,9 @@ from torch import Tensor, nn
 from evodevo.errors import UsageError
 from evodevo.experiments.flop_counter import counting
 from evodevo.multitask.paths.images import prepare_images, read_images
+from evodevo.multitask.paths.vision.builder import BUILDER
 from evodevo.multitask.paths.vision.expansion import at_image_size, expand_block, resize_positions
-from evodevo.multitask.paths.vision.model import VisionPath, build_component, component_from_state
+from evodevo.multitask.paths.vision.model import VisionPath, build_component
 from evodevo.multitask.paths.vision.spec import PRESETS, VisionStructure, path_flops, path_parameters
 from fixtures.block_paths import images, learned
 
@@ -126,7 +127,7 @@ def test_a_wider_block_answers_the_same(name: str, fill: float | None) -> None:
     path = learned(VisionPath.fresh(TINY, 0))
     state = {key: tensor.clone() for key, tensor in path.components()[ROLE].state_dict().items()}
     structure, wider = expand_block(TINY, ROLE, state, 3, fill=fill, **EXPANSIONS[name])
-    grown = with_component(path, structure, ROLE, component_from_state(structure, ROLE, wider))
+    grown = with_component(path, structure, ROLE, BUILDER.restore(structure, ROLE, wider))
     x = images(TINY)
     torch.testing.assert_close(grown(x), path(x), rtol=1e-5, atol=1e-6)
     assert path_parameters(structure) > path_parameters(TINY)
@@ -140,7 +141,7 @@ def test_a_wider_block_answers_the_same(name: str, fill: float | None) -> None:
 def test_what_is_new_learns(name: str) -> None:
     path = learned(VisionPath.fresh(TINY, 0))
     structure, wider = expand_block(TINY, ROLE, path.components()[ROLE].state_dict(), 3, **EXPANSIONS[name])
-    block = component_from_state(structure, ROLE, wider)
+    block = BUILDER.restore(structure, ROLE, wider)
     grown = with_component(path, structure, ROLE, block)
     parameters = grown.learn([ROLE])
     before = {key: tensor.clone() for key, tensor in block.state_dict().items()}
@@ -211,7 +212,7 @@ def test_a_path_at_another_image_size_shares_all_but_its_positions() -> None:
     structure, changed = at_image_size(TINY, states, 32)
     assert {role for role in states if states[role] is not changed[role]} == {"posembed_input"}
     larger = with_component(
-        path, structure, "posembed_input", component_from_state(structure, "posembed_input", changed["posembed_input"])
+        path, structure, "posembed_input", BUILDER.restore(structure, "posembed_input", changed["posembed_input"])
     )
     assert larger(images(structure)).shape == (3, 5)
     assert [role for role in structure.roles if structure.signature(role) != TINY.signature(role)] == ["posembed_input"]

@@ -17,7 +17,7 @@ from evodevo.experiments.trials import Variant
 from evodevo.module_zoo.modules.zoo import start_zoo
 from evodevo.module_zoo.network import ModuleZooNetwork
 from evodevo.module_zoo.spec import ZooRouterStructure, ZooStructure
-from evodevo.multitask.paths.network.evaluate import freeze_network_path
+from evodevo.multitask.paths.network.kind import NETWORK
 from evodevo.multitask.run.create import add_task, create_system
 from evodevo.multitask.run.imports import import_individual
 from evodevo.multitask.system import System
@@ -130,7 +130,7 @@ def test_what_grew_and_what_thinks_answer_in_a_system_as_they_did(trained: Path,
             assert made.modalities == ("image",)
             with Store.open(home) as store, torch.no_grad():
                 digests = {part.role: part.digest for part in made.path.components}
-                part = freeze_network_path(made.path.path, digests, store.blobs, False)
+                part = NETWORK.freeze(made.path.path, digests, store.blobs, False)
                 assert torch.equal(part.path({str(part.path.reads): image}), one.load().represent(image).pooled)
         grown = next(one for one in archive.run("last").individuals() if one.genome.name == "grown")
         modules = {one.id for one in grown.load().structure.modules}

@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import re
 from abc import abstractmethod
-from collections.abc import Mapping
 from math import prod
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
 from evodevo.errors import UsageError
-from evodevo.multitask.genome import Path
 from evodevo.operators.cost import Work, total_work
 from evodevo.operators.layers.base import LAYERS, LayerSpec
 from evodevo.operators.layers.cost import layer_parameters, layer_work
@@ -148,27 +146,6 @@ class BlockStructure(ComponentStructure):
             if isinstance(block, PathBlock):
                 own |= {"activation": self.activation, "epsilon": self.norm_epsilon}
         return own
-
-
-S = TypeVar("S", bound=ComponentStructure)
-
-
-def stored_structure(path: Path, kind: str, structure: type[S], fields: Mapping[str, str]) -> S:
-    """The structure of a path: the stored one, changed by its hyperparameters and its task.
-
-    Args:
-        path: the path.
-        kind: the kind that it must have.
-        structure: class of the structures of this kind.
-        fields: hyperparameter -> field of the structure that it decides.
-
-    Raises:
-        UsageError: it is of another kind, or is invalid.
-    """
-    if path.kind != kind:
-        raise UsageError(f"the path {path.id} is of kind {path.kind!r}, not {kind!r}.")
-    chosen = {field: path.hparams[key] for key, field in fields.items() if key in path.hparams}
-    return validate(structure, {**path.structure, **chosen, "classes": path.classes}, what=f"path {path.id}")
 
 
 def parameters_by_role(structure: BlockStructure, embedding: int) -> dict[str, int]:

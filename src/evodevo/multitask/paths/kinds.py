@@ -2,8 +2,8 @@
 
 A kind is a row of ``KINDS`` under the ``kind`` of its paths, one class in one file without torch. Agents plan children
 with it (roles, shapes, parameters, work) and ask it which samples a path can read, so that any kind may learn any task
-that it can read (docs/spec/munet.md#tasks). The modules are beside it, and are imported by ``build``, ``freeze`` and
-``make_root``.
+that it can read (docs/spec/munet.md#tasks). Its modules are imported by ``build``, ``freeze`` and ``make_root``;
+``component_kind`` has what is alike for those whose builder is beside them.
 """
 
 from __future__ import annotations

@@ -15,8 +15,6 @@ import torch
 from torch import Tensor, nn
 
 from evodevo.errors import DataError, UsageError, quoted_list
-from evodevo.multitask.evaluate_settings import ComponentSource
-from evodevo.multitask.genome import Path
 from evodevo.multitask.paths.blocks import build_part
 from evodevo.multitask.paths.blocks_spec import (
     BLOCK,
@@ -28,10 +26,9 @@ from evodevo.multitask.paths.blocks_spec import (
     BlockStructure,
 )
 from evodevo.multitask.paths.kinds import PathStructure
-from evodevo.multitask.paths.weights import count_parameters, load_state
+from evodevo.multitask.paths.weights import count_parameters
 from evodevo.networks.base import Representation
 from evodevo.randomness import integer_seed
-from evodevo.storage.blobs import BlobPool
 
 P = TypeVar("P", bound=PathStructure)
 S = TypeVar("S", bound=BlockStructure)
@@ -87,60 +84,6 @@ def filled(component: nn.Module, role: str, state: Mapping[str, Tensor]) -> nn.M
             )
     component.load_state_dict(dict(state))
     return component
-
-
-def component_of(
-    role: str,
-    source: ComponentSource,
-    pool: BlobPool,
-    *,
-    make: Callable[[bool], nn.Module],
-    restore: Callable[[dict[str, Tensor]], nn.Module],
-    resize: Callable[[dict[str, Tensor]], dict[str, Tensor]],
-) -> nn.Module:
-    """A component, on the CPU.
-
-    Args:
-        role: Role of the component.
-        source: Source of its weights.
-        pool: Pool of blobs.
-        make: Function that returns a new component; its argument is whether it must change no answer at first.
-        restore: Function that returns a component with stored weights.
-        resize: Function from weights for another size, of samples or of the component, to those for this path's.
-
-    Raises:
-        StoreDamagedError: Its blob is gone or damaged.
-        DataError: It is of another structure, or should have weights and names none.
-    """
-    if source.digest is None:
-        if source.how not in ("new", "insert", ""):
-            raise DataError(f"the component for {role!r} shall be a {source.how!r}, and no weights are named.")
-        return make(source.how == "insert")
-    state = load_state(pool, source.digest, role, source.source)
-    return restore(resize(state) if source.how == "resize" else state)
-
-
-def stored_components(
-    structure: PathStructure,
-    path: Path,
-    digests: Mapping[str, str],
-    pool: BlobPool,
-    restore: Callable[[str, dict[str, Tensor]], nn.Module],
-) -> dict[str, nn.Module]:
-    """The components of a published path by role, with their weights, on the CPU.
-
-    Args:
-        structure: Structure of the path; a headless one has no head.
-        path: Genome of the path.
-        digests: Role -> digest of the component's blob.
-        pool: Pool of blobs.
-        restore: Function of a role and its stored weights that returns the component.
-    """
-    return {
-        role: restore(role, load_state(pool, digests[role], role, f"of {path.id}"))
-        for role in structure.roles
-        if role in digests
-    }
 
 
 class ComponentPath(nn.Module, Generic[P]):

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from evodevo import canonical
 from evodevo.errors import UsageError
-from evodevo.multitask.genome import Path
 from evodevo.multitask.hyperparameters import (
     BLOCK_WIDTH,
     IMAGE_SIZE,
@@ -19,6 +18,7 @@ from evodevo.multitask.hyperparameters import (
     family_hyperparameters,
 )
 from evodevo.multitask.paths.blocks_spec import BLOCK
+from evodevo.multitask.paths.component_kind import ComponentKind
 from evodevo.multitask.paths.convolution.spec import (
     HYPERPARAMETERS,
     KIND,
@@ -26,20 +26,11 @@ from evodevo.multitask.paths.convolution.spec import (
     ConvolutionStructure,
     path_work,
     role_parameters,
-    structure_of,
 )
-from evodevo.multitask.paths.kinds import SinglepathKind
 from evodevo.multitask.roots.files import BUILTIN, builtin_root, structure_in
-from evodevo.settings import validate
 
 if TYPE_CHECKING:
-    from torch import nn
-
-    from evodevo.multitask.evaluate_settings import PathRequest
-    from evodevo.multitask.paths.built import BuiltPath, FrozenPart
-    from evodevo.storage.blobs import BlobPool
-    from evodevo.tasks.base import SampleTask
-    from evodevo.training.precision import Precision
+    from evodevo.multitask.paths.builder import PathBuilder
 
 _MORE_BLOCKS = 3
 _IMAGE_SIZES = (16, 20, 24, 28, 32, 40, 48, 64)
@@ -51,11 +42,12 @@ SHIFTS: dict[str, Any] = {"values": [0.0, 0.05, 0.1, 0.15, 0.2], "default": 0.1}
 """Movement of training images, of new agents alone: recorded ones have no such value; docs/results.md."""
 
 
-class ConvolutionPaths(SinglepathKind):
+class ConvolutionPaths(ComponentKind[ConvolutionStructure]):
     """See ``SinglepathKind``."""
 
     augments = True
     kind = KIND
+    structures = ConvolutionStructure
     presets = PRESETS
     fields = HYPERPARAMETERS
     # Passes over a small set are few steps; a child of any task sees 4 x 8,000 samples at least.
@@ -70,26 +62,11 @@ class ConvolutionPaths(SinglepathKind):
     roots: Mapping[str, str] = {"small": "builtin:characters", "tiny": "builtin:characters_tiny"}
     shares_untrained = False
 
-    def build(self, request: PathRequest, pool: BlobPool, task: SampleTask, precision: Precision) -> BuiltPath:
-        from evodevo.multitask.paths.convolution.model import build_convolution_path
+    @property
+    def builder(self) -> PathBuilder[ConvolutionStructure]:
+        from evodevo.multitask.paths.convolution.builder import BUILDER
 
-        return build_convolution_path(request, pool, precision)
-
-    def freeze(self, path: Path, digests: Mapping[str, str], pool: BlobPool, head: bool) -> FrozenPart:
-        from evodevo.multitask.paths.convolution.model import freeze_convolution_path
-
-        return freeze_convolution_path(path, digests, pool, head)
-
-    def make_root(self, request: PathRequest, pool: BlobPool) -> Mapping[str, nn.Module]:
-        from evodevo.multitask.paths.convolution.model import make_convolution_root
-
-        return make_convolution_root(request, pool)
-
-    def structure_of(self, path: Path) -> ConvolutionStructure:
-        return structure_of(path)
-
-    def structure(self, values: Mapping[str, Any], what: str) -> ConvolutionStructure:
-        return validate(ConvolutionStructure, dict(values), what=what)
+        return BUILDER
 
     def parameters(self, structure: ConvolutionStructure) -> dict[str, int]:
         return role_parameters(structure)

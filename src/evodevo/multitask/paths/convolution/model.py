@@ -6,35 +6,24 @@ Legend: B samples, S pixels of a side, s places of a row, c channels, h numbers 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 
 import torch
-from safetensors import safe_open
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from evodevo.errors import UsageError
-from evodevo.multitask.evaluate_settings import ComponentSource, PathRequest
-from evodevo.multitask.genome import Path
 from evodevo.multitask.paths.blocks import Head
 from evodevo.multitask.paths.blocks_spec import ADAPTER, BLOCK, EMBEDDING, HEAD, NORM
-from evodevo.multitask.paths.built import BuiltPath, FrozenPart
 from evodevo.multitask.paths.convolution.spec import (
     KERNEL,
     ConvolutionBlockSizes,
     ConvolutionStructure,
-    path_work,
     role_parameters,
-    structure_of,
 )
 from evodevo.multitask.paths.dense import DenseInput
-from evodevo.multitask.paths.frozen import FrozenPath
-from evodevo.multitask.paths.images import image_input, read_samples
-from evodevo.multitask.paths.model import ComponentPath, component_of, filled, seeded, stored_components
-from evodevo.multitask.roots.files import builtin_root
+from evodevo.multitask.paths.images import image_input
+from evodevo.multitask.paths.model import ComponentPath, filled, seeded
 from evodevo.networks.base import Representation
-from evodevo.storage.blobs import BlobPool
-from evodevo.training.precision import Precision
 
 State = Mapping[str, Tensor]
 
@@ -121,15 +110,6 @@ def build_component(structure: ConvolutionStructure, role: str, seed: int, *, id
     return seeded(role, seed, made)
 
 
-def component_from_state(structure: ConvolutionStructure, role: str, state: State) -> nn.Module:
-    """A component with copies of weights that were stored, on the CPU in float32.
-
-    Raises:
-        DataError: weights of another component: what is missing, not wanted, or of another shape.
-    """
-    return filled(build_component(structure, role, 0), role, state)
-
-
 def resize_block(structure: ConvolutionStructure, role: str, state: State, seed: int) -> dict[str, Tensor]:
     """Weights of a block for another number of channels inside of it.
 
@@ -195,71 +175,6 @@ class ConvolutionPath(ComponentPath[ConvolutionStructure]):
         return Representation(x.flatten(2).transpose(1, 2), None, self.parts[NORM](x))
 
 
-def build_convolution_path(request: PathRequest, pool: BlobPool, precision: Precision) -> BuiltPath:
-    """The path of a request.
-
-    Raises:
-        StoreDamagedError: a component is gone or damaged.
-        DataError: a component of another structure.
-    """
-    structure = structure_of(request.path)
-    components = {
-        role: component(structure, role, source, pool, request.seed) for role, source in request.components.items()
-    }
-    flops = float(path_work(structure).total)
-    read = partial(read_samples, structure)
-    return BuiltPath(ConvolutionPath(structure, components), components, flops, read, precision)
-
-
-def component(
-    structure: ConvolutionStructure, role: str, source: ComponentSource, pool: BlobPool, seed: int
-) -> nn.Module:
-    """One component from its source."""
-    return component_of(
-        role,
-        source,
-        pool,
-        make=lambda identity: build_component(structure, role, seed, identity=identity),
-        restore=lambda state: component_from_state(structure, role, state),
-        resize=lambda state: resize_block(structure, role, state, seed),
-    )
-
-
-def freeze_convolution_path(path: Path, digests: Mapping[str, str], pool: BlobPool, head: bool) -> FrozenPart:
-    """A published path, whole or without its head; see ``SinglepathKind.freeze``."""
-    structure = structure_of(path)
-    if not head:
-        structure = structure.changed(classes=0)
-    parts = stored_components(structure, path, digests, pool, partial(component_from_state, structure))
-    return FrozenPart(
-        FrozenPath(ConvolutionPath(structure, parts).eval(), reads=f"{structure.image_size} x {structure.channels}"),
-        partial(read_samples, structure),
-        structure.model_dump(mode="json"),
-        structure.input_spec,
-        structure.width,
-        float(path_work(structure).total),
-    )
-
-
-def make_convolution_root(request: PathRequest, pool: BlobPool) -> dict[str, nn.Module]:
-    """The components of a root; see ``SinglepathKind.make_root``.
-
-    Raises:
-        UsageError: neither at random nor a root of the package.
-        DataError: another structure than the root's.
-    """
-    structure = structure_of(request.path)
-    if request.root == "random_init":
-        return {
-            role: component(structure, role, source, pool, request.seed) for role, source in request.components.items()
-        }
-    file = builtin_root(request.checkpoint or "")
-    if file is None:
-        raise UsageError(f"a root of a convolutional path is no folder; {request.checkpoint} was given.")
-    with safe_open(file, framework="pt") as opened:
-        return components_from(structure, {name: opened.get_tensor(name) for name in sorted(opened.keys())})
-
-
 def components_from(structure: ConvolutionStructure, stored: State) -> dict[str, nn.Module]:
     """The components of a path, by role, from weights ``role.name`` -> tensor.
 
@@ -269,7 +184,7 @@ def components_from(structure: ConvolutionStructure, stored: State) -> dict[str,
     parts: dict[str, nn.Module] = {}
     for role in structure.roles:
         state = {name.removeprefix(f"{role}."): one for name, one in stored.items() if name.startswith(f"{role}.")}
-        parts[role] = component_from_state(structure, role, state)
+        parts[role] = filled(build_component(structure, role, 0), role, state)
     return parts
 
 

@@ -19,7 +19,6 @@ from typing import Any, Literal, Self
 from pydantic import Field, model_validator
 
 from evodevo.errors import UsageError
-from evodevo.multitask.genome import Path
 from evodevo.multitask.hyperparameters import BLOCK_WIDTH, IMAGE_SIZE, NUM_LAYERS
 from evodevo.multitask.paths.blocks_spec import (
     ADAPTER,
@@ -28,7 +27,6 @@ from evodevo.multitask.paths.blocks_spec import (
     HEAD,
     NORM,
     ComponentStructure,
-    stored_structure,
 )
 from evodevo.operators.cost import Work
 from evodevo.settings import Settings
@@ -188,18 +186,6 @@ PRESETS: Mapping[str, ConvolutionStructure] = {
     "base": ConvolutionStructure(widths=(64, 128, 224), layers=2, image_size=32),
 }
 """Name -> a headless structure: about 27,000, 205,000 and 1,020,000 parameters."""
-
-
-def structure_of(path: Path) -> ConvolutionStructure:
-    """The structure of a path: the stored one, changed by its hyperparameters and its task.
-
-    Args:
-        path: ``num_layers``, ``ds_image_size`` and ``block_width`` among its hyperparameters override the stored one.
-
-    Raises:
-        UsageError: it is of another kind, or is invalid.
-    """
-    return stored_structure(path, KIND, ConvolutionStructure, HYPERPARAMETERS)
 
 
 def role_parameters(structure: ConvolutionStructure) -> dict[str, int]:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from evodevo import canonical
 from evodevo.errors import UsageError
-from evodevo.multitask.genome import Path
 from evodevo.multitask.hyperparameters import (
     BLOCK_WIDTH,
     NUM_LAYERS,
@@ -17,7 +16,7 @@ from evodevo.multitask.hyperparameters import (
     family_hyperparameters,
 )
 from evodevo.multitask.paths.blocks_spec import BLOCK
-from evodevo.multitask.paths.kinds import SinglepathKind
+from evodevo.multitask.paths.component_kind import ComponentKind
 from evodevo.multitask.paths.mlp.spec import (
     HYPERPARAMETERS,
     KIND,
@@ -25,20 +24,13 @@ from evodevo.multitask.paths.mlp.spec import (
     MLPStructure,
     path_work,
     role_parameters,
-    structure_of,
 )
 from evodevo.settings import validate
 from evodevo.tasks.rows.columns import Column
 
 if TYPE_CHECKING:
-    from torch import nn
-
-    from evodevo.multitask.evaluate_settings import PathRequest
-    from evodevo.multitask.paths.built import BuiltPath, FrozenPart
+    from evodevo.multitask.paths.builder import PathBuilder
     from evodevo.multitask.settings import AgentSettings
-    from evodevo.storage.blobs import BlobPool
-    from evodevo.tasks.base import SampleTask
-    from evodevo.training.precision import Precision
 
 _MOST_BLOCKS = 5
 _WIDTHS = (0.5, 1.0, 1.5, 2.0)
@@ -46,36 +38,22 @@ _RATE, _MOMENTUM = 0.05, 0.9
 _MODALITY = "vector:"
 
 
-class MLPPaths(SinglepathKind):
+class MLPPaths(ComponentKind[MLPStructure]):
     """See ``SinglepathKind``."""
 
     kind = KIND
+    structures = MLPStructure
     presets = PRESETS
     fields = HYPERPARAMETERS
     training: Mapping[str, Any] = {"batch": 64, "least_between": 4000}
     children = 8
     shares_untrained = False
 
-    def build(self, request: PathRequest, pool: BlobPool, task: SampleTask, precision: Precision) -> BuiltPath:
-        from evodevo.multitask.paths.mlp.evaluate import build_mlp_path
+    @property
+    def builder(self) -> PathBuilder[MLPStructure]:
+        from evodevo.multitask.paths.mlp.builder import BUILDER
 
-        return build_mlp_path(request, pool, task, precision)
-
-    def freeze(self, path: Path, digests: Mapping[str, str], pool: BlobPool, head: bool) -> FrozenPart:
-        from evodevo.multitask.paths.mlp.evaluate import freeze_mlp_path
-
-        return freeze_mlp_path(path, digests, pool, head)
-
-    def make_root(self, request: PathRequest, pool: BlobPool) -> Mapping[str, nn.Module]:
-        from evodevo.multitask.paths.mlp.evaluate import make_mlp_root
-
-        return make_mlp_root(request, pool)
-
-    def structure_of(self, path: Path) -> MLPStructure:
-        return structure_of(path)
-
-    def structure(self, values: Mapping[str, Any], what: str) -> MLPStructure:
-        return validate(MLPStructure, dict(values), what=what)
+        return BUILDER
 
     def parameters(self, structure: MLPStructure) -> dict[str, int]:
         return role_parameters(structure)

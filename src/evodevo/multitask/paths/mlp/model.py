@@ -17,7 +17,7 @@ from evodevo.multitask.paths.blocks import Head
 from evodevo.multitask.paths.blocks_spec import EMBEDDING, HEAD, NORM
 from evodevo.multitask.paths.dense import DenseInput
 from evodevo.multitask.paths.mlp.spec import MLPStructure, role_parameters
-from evodevo.multitask.paths.model import ComponentPath, filled, seeded
+from evodevo.multitask.paths.model import ComponentPath, seeded
 from evodevo.networks.base import Representation
 
 State = Mapping[str, Tensor]
@@ -165,15 +165,6 @@ def build_component(structure: MLPStructure, role: str, seed: int, *, identity: 
         return Head(structure) if role == HEAD else MLPBlock(structure, identity=identity)
 
     return seeded(role, seed, made)
-
-
-def component_from_state(structure: MLPStructure, role: str, state: State) -> nn.Module:
-    """A component with copies of weights that were stored, on the CPU in float32.
-
-    Raises:
-        DataError: weights of another component: what is missing, not wanted, or of another shape.
-    """
-    return filled(build_component(structure, role, 0), role, state)
 
 
 def resize_block(structure: MLPStructure, role: str, state: State, seed: int) -> dict[str, Tensor]:

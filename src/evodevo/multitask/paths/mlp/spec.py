@@ -15,9 +15,8 @@ from typing import Any, Self
 from pydantic import Field, model_validator
 
 from evodevo.errors import UsageError
-from evodevo.multitask.genome import Path
 from evodevo.multitask.hyperparameters import BLOCK_WIDTH, NUM_LAYERS
-from evodevo.multitask.paths.blocks_spec import BLOCK, EMBEDDING, HEAD, NORM, ComponentStructure, stored_structure
+from evodevo.multitask.paths.blocks_spec import BLOCK, EMBEDDING, HEAD, NORM, ComponentStructure
 from evodevo.operators.cost import Work
 
 KIND = "mlp_path"
@@ -97,18 +96,6 @@ PRESETS: Mapping[str, MLPStructure] = {
     "base": MLPStructure(width=384, layers=3),
 }
 """Name -> a structure without head and embedding: about 4,000, 67,000 and 900,000 parameters."""
-
-
-def structure_of(path: Path) -> MLPStructure:
-    """The structure of a path: the stored one, changed by its hyperparameters and its task.
-
-    Args:
-        path: ``num_layers`` and ``block_width`` among its hyperparameters override the stored one.
-
-    Raises:
-        UsageError: it is of another kind, or is invalid.
-    """
-    return stored_structure(path, KIND, MLPStructure, HYPERPARAMETERS)
 
 
 def role_parameters(structure: MLPStructure) -> dict[str, int]:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from evodevo.multitask.genome import Path
 from evodevo.multitask.hyperparameters import (
     IMAGE_SIZE,
     NUM_LAYERS,
@@ -13,42 +12,29 @@ from evodevo.multitask.hyperparameters import (
     Version,
     singlepath_hyperparameters,
 )
-from evodevo.multitask.paths.kinds import PathStructure, SinglepathKind
+from evodevo.multitask.paths.component_kind import ComponentKind
+from evodevo.multitask.paths.kinds import PathStructure
 from evodevo.multitask.paths.network.cost import path_flops
-from evodevo.multitask.paths.network.spec import HEAD, KIND, NORM, NetworkStructure, structure_of
-from evodevo.settings import validate
+from evodevo.multitask.paths.network.spec import HEAD, KIND, NORM, NetworkStructure
 
 if TYPE_CHECKING:
-    from evodevo.multitask.evaluate_settings import PathRequest
-    from evodevo.multitask.paths.built import BuiltPath, FrozenPart
-    from evodevo.storage.blobs import BlobPool
-    from evodevo.tasks.base import SampleTask
-    from evodevo.training.precision import Precision
+    from evodevo.multitask.paths.builder import PathBuilder
 
 
-class NetworkPaths(SinglepathKind):
+class NetworkPaths(ComponentKind[NetworkStructure]):
     """See ``SinglepathKind``. There are no presets: a root is a network that was trained elsewhere."""
 
     kind = KIND
+    structures = NetworkStructure
     augments = True
     presets: Mapping[str, PathStructure] = {}
     fields: Mapping[str, str] = {}
 
-    def build(self, request: PathRequest, pool: BlobPool, task: SampleTask, precision: Precision) -> BuiltPath:
-        from evodevo.multitask.paths.network.evaluate import build_network_path
+    @property
+    def builder(self) -> PathBuilder[NetworkStructure]:
+        from evodevo.multitask.paths.network.builder import BUILDER
 
-        return build_network_path(request, pool, task, precision)
-
-    def freeze(self, path: Path, digests: Mapping[str, str], pool: BlobPool, head: bool) -> FrozenPart:
-        from evodevo.multitask.paths.network.evaluate import freeze_network_path
-
-        return freeze_network_path(path, digests, pool, head)
-
-    def structure_of(self, path: Path) -> NetworkStructure:
-        return structure_of(path)
-
-    def structure(self, values: Mapping[str, Any], what: str) -> NetworkStructure:
-        return validate(NetworkStructure, dict(values), what=what)
+        return BUILDER
 
     def parameters(self, structure: NetworkStructure) -> dict[str, int]:
         sizes = {part.role: part.parameters for part in structure.parts}

@@ -14,7 +14,7 @@ from pydantic import Field, model_validator
 
 from evodevo import canonical
 from evodevo.errors import UsageError
-from evodevo.multitask.genome import Path
+from evodevo.multitask.paths.blocks_spec import ComponentStructure
 from evodevo.networks.spec import NETWORKS, NetworkEnvelope, NetworkSpec
 from evodevo.settings import Settings, validate
 from evodevo.tasks.base import OutputSpec
@@ -97,7 +97,7 @@ class Newborns(Settings):
     beside: bool = Field(default=False, exclude_if=lambda value: not value)
 
 
-class NetworkStructure(Settings):
+class NetworkStructure(ComponentStructure):
     """A path of kind ``network_path``.
 
     Attributes:
@@ -162,20 +162,12 @@ class NetworkStructure(Settings):
 
     @property
     def input_spec(self) -> dict[str, Any]:
-        """Preparation of a task's samples for the network; see ``multitask/paths/network/evaluate.py``."""
+        """Preparation of a task's samples for the network; see ``multitask/paths/network/reading.py``."""
         return {"inputs": [spec.model_dump(mode="json") for spec in self.inputs], "resize": "bilinear", "as": "uint8"}
 
     def part(self, role: str) -> NetworkPart | None:
         """The part of a role; None of the norm and the head."""
         return next((part for part in self.parts if part.role == role), None)
-
-    def changed(self, **values: Any) -> NetworkStructure:
-        """The structure with other values, checked.
-
-        Raises:
-            UsageError: they do not fit.
-        """
-        return validate(NetworkStructure, {**self.model_dump(mode="json"), **values}, what="structure of the path")
 
     def signature(self, role: str) -> dict[str, Any]:
         """All that decides whether a component fits here: a part fits into an equal network at its own place.
@@ -203,14 +195,3 @@ def role_of(part: str) -> str:
     if part == LOOSE:
         return "tensors"
     return f"own_{part}" if part in (NORM, HEAD) else part
-
-
-def structure_of(path: Path) -> NetworkStructure:
-    """The structure of a path: what is stored, for the classes of its task.
-
-    Raises:
-        UsageError: it is of another kind, or makes no sense.
-    """
-    if path.kind != KIND:
-        raise UsageError(f"the path {path.id} is of kind {path.kind!r}, not {KIND!r}.")
-    return validate(NetworkStructure, {**path.structure, "classes": path.classes}, what=f"path {path.id}")

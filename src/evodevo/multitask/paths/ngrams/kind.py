@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from evodevo import canonical
 from evodevo.errors import UsageError
-from evodevo.multitask.genome import Path
 from evodevo.multitask.hyperparameters import (
     BLOCK_WIDTH,
     NUM_LAYERS,
@@ -17,27 +16,19 @@ from evodevo.multitask.hyperparameters import (
     family_hyperparameters,
 )
 from evodevo.multitask.paths.blocks_spec import BLOCK
-from evodevo.multitask.paths.kinds import SinglepathKind
+from evodevo.multitask.paths.component_kind import ComponentKind
 from evodevo.multitask.paths.ngrams.spec import (
     HYPERPARAMETERS,
     KIND,
     PRESETS,
     NgramStructure,
     role_parameters,
-    structure_of,
     work_of,
 )
 from evodevo.multitask.paths.text.spec import LENGTH, READS
-from evodevo.settings import validate
 
 if TYPE_CHECKING:
-    from torch import nn
-
-    from evodevo.multitask.evaluate_settings import PathRequest
-    from evodevo.multitask.paths.built import BuiltPath, FrozenPart
-    from evodevo.storage.blobs import BlobPool
-    from evodevo.tasks.base import SampleTask
-    from evodevo.training.precision import Precision
+    from evodevo.multitask.paths.builder import PathBuilder
 
 _MOST_BLOCKS = 3
 _WIDTHS = (0.5, 1.0, 2.0, 4.0)
@@ -45,10 +36,11 @@ _LENGTHS = (64, 128, 256, 512, 1024)
 _RATE, _MOMENTUM = 0.5, 0.9
 
 
-class NgramPaths(SinglepathKind):
+class NgramPaths(ComponentKind[NgramStructure]):
     """See ``SinglepathKind``."""
 
     kind = KIND
+    structures = NgramStructure
     presets = PRESETS
     fields = HYPERPARAMETERS
     training: Mapping[str, Any] = {"batch": 64, "least_between": 8000}
@@ -58,26 +50,11 @@ class NgramPaths(SinglepathKind):
     from_scratch = 1
     shares_untrained = False
 
-    def build(self, request: PathRequest, pool: BlobPool, task: SampleTask, precision: Precision) -> BuiltPath:
-        from evodevo.multitask.paths.ngrams.model import build_ngram_path
+    @property
+    def builder(self) -> PathBuilder[NgramStructure]:
+        from evodevo.multitask.paths.ngrams.builder import BUILDER
 
-        return build_ngram_path(request, pool, precision)
-
-    def freeze(self, path: Path, digests: Mapping[str, str], pool: BlobPool, head: bool) -> FrozenPart:
-        from evodevo.multitask.paths.ngrams.model import freeze_ngram_path
-
-        return freeze_ngram_path(path, digests, pool, head)
-
-    def make_root(self, request: PathRequest, pool: BlobPool) -> Mapping[str, nn.Module]:
-        from evodevo.multitask.paths.ngrams.model import make_ngram_root
-
-        return make_ngram_root(request, pool)
-
-    def structure_of(self, path: Path) -> NgramStructure:
-        return structure_of(path)
-
-    def structure(self, values: Mapping[str, Any], what: str) -> NgramStructure:
-        return validate(NgramStructure, dict(values), what=what)
+        return BUILDER
 
     def parameters(self, structure: NgramStructure) -> dict[str, int]:
         return role_parameters(structure)

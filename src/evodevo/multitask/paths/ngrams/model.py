@@ -13,21 +13,14 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from evodevo.errors import UsageError
-from evodevo.multitask.evaluate_settings import ComponentSource, PathRequest
-from evodevo.multitask.genome import Path
 from evodevo.multitask.paths.blocks import Head
 from evodevo.multitask.paths.blocks_spec import EMBEDDING, HEAD, NORM
-from evodevo.multitask.paths.built import BuiltPath, FrozenPart
 from evodevo.multitask.paths.dense import DenseInput, dense_texts
-from evodevo.multitask.paths.frozen import FrozenPath
-from evodevo.multitask.paths.mlp.model import MLPBlock, resize_block
-from evodevo.multitask.paths.model import ComponentPath, component_of, filled, seeded, stored_components
-from evodevo.multitask.paths.ngrams.spec import NgramStructure, role_parameters, structure_of, work_of
-from evodevo.multitask.paths.text.evaluate import byte_texts
+from evodevo.multitask.paths.mlp.model import MLPBlock
+from evodevo.multitask.paths.model import ComponentPath, seeded
+from evodevo.multitask.paths.ngrams.spec import NgramStructure, role_parameters
 from evodevo.multitask.paths.text.model import MASK, TOKENS
 from evodevo.networks.base import Representation
-from evodevo.storage.blobs import BlobPool
-from evodevo.training.precision import Precision
 
 PRIME, FACTOR, SPREAD = 2**31 - 1, 1_000_003, 2_654_435_761
 """Of the hash of an n-gram: h = h * FACTOR + byte + 1 modulo PRIME, byte by byte; then h * SPREAD modulo PRIME, modulo
@@ -139,69 +132,3 @@ def build_component(structure: NgramStructure, role: str, seed: int, *, identity
         return Head(structure) if role == HEAD else MLPBlock(structure.behind, identity=identity)
 
     return seeded(role, seed, made)
-
-
-def component_from_state(structure: NgramStructure, role: str, state: Mapping[str, Tensor]) -> nn.Module:
-    """A component with copies of weights that were stored, on the CPU in float32.
-
-    Raises:
-        DataError: weights of another component: what is missing, not wanted, or of another shape.
-    """
-    return filled(build_component(structure, role, 0), role, state)
-
-
-def build_ngram_path(request: PathRequest, pool: BlobPool, precision: Precision) -> BuiltPath:
-    """The path of a request.
-
-    Raises:
-        StoreDamagedError: a component is gone or damaged.
-        DataError: a component of another structure.
-    """
-    structure = structure_of(request.path)
-    components = {
-        role: _component(structure, role, source, pool, request.seed) for role, source in request.components.items()
-    }
-    flops = float(work_of(structure).total)
-    read = partial(byte_texts, structure.length)
-    return BuiltPath(NgramPath(structure, components), components, flops, read, precision)
-
-
-def freeze_ngram_path(path: Path, digests: Mapping[str, str], pool: BlobPool, head: bool) -> FrozenPart:
-    """A published path, whole or without its head; see ``SinglepathKind.freeze``."""
-    structure = structure_of(path)
-    if not head:
-        structure = structure.changed(classes=0)
-    parts = stored_components(structure, path, digests, pool, partial(component_from_state, structure))
-    return FrozenPart(
-        FrozenPath(NgramPath(structure, parts).eval(), reads=f"{structure.length} bytes"),
-        partial(byte_texts, structure.length),
-        structure.model_dump(mode="json"),
-        structure.input_spec,
-        structure.width,
-        float(work_of(structure).total),
-    )
-
-
-def make_ngram_root(request: PathRequest, pool: BlobPool) -> dict[str, nn.Module]:
-    """The components of a root; see ``SinglepathKind.make_root``.
-
-    Raises:
-        UsageError: not at random.
-    """
-    if request.root != "random_init":
-        raise UsageError("a root of a path over n-grams is made at random, or pretrained on a task.")
-    structure = structure_of(request.path)
-    return {
-        role: _component(structure, role, source, pool, request.seed) for role, source in request.components.items()
-    }
-
-
-def _component(structure: NgramStructure, role: str, source: ComponentSource, pool: BlobPool, seed: int) -> nn.Module:
-    return component_of(
-        role,
-        source,
-        pool,
-        make=lambda identity: build_component(structure, role, seed, identity=identity),
-        restore=lambda state: component_from_state(structure, role, state),
-        resize=lambda state: resize_block(structure.behind, role, state, seed),
-    )

@@ -15,9 +15,8 @@ from typing import Any, Self
 from pydantic import Field, model_validator
 
 from evodevo.errors import UsageError
-from evodevo.multitask.genome import Path
 from evodevo.multitask.hyperparameters import BLOCK_WIDTH, NUM_LAYERS
-from evodevo.multitask.paths.blocks_spec import BLOCK, EMBEDDING, HEAD, NORM, ComponentStructure, stored_structure
+from evodevo.multitask.paths.blocks_spec import BLOCK, EMBEDDING, HEAD, NORM, ComponentStructure
 from evodevo.multitask.paths.mlp.spec import MLPStructure, path_work
 from evodevo.multitask.paths.mlp.spec import role_parameters as mlp_parameters
 from evodevo.multitask.paths.text.spec import LENGTH
@@ -109,18 +108,6 @@ PRESETS: Mapping[str, NgramStructure] = {
     "small": NgramStructure(width=32, buckets=32_768),
 }
 """Name -> a headless structure: about 66,000 and a million parameters."""
-
-
-def structure_of(path: Path) -> NgramStructure:
-    """The structure of a path: the stored one, changed by its hyperparameters and its task.
-
-    Args:
-        path: ``num_layers``, ``block_width`` and ``ds_length`` among its hyperparameters override the stored one.
-
-    Raises:
-        UsageError: it is of another kind, or is invalid.
-    """
-    return stored_structure(path, KIND, NgramStructure, HYPERPARAMETERS)
 
 
 def role_parameters(structure: NgramStructure) -> dict[str, int]:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from evodevo.errors import UsageError
-from evodevo.multitask.genome import Path
 from evodevo.multitask.hyperparameters import (
     NUM_LAYERS,
     Hyperparameter,
@@ -14,7 +13,7 @@ from evodevo.multitask.hyperparameters import (
     Version,
     family_hyperparameters,
 )
-from evodevo.multitask.paths.kinds import SinglepathKind
+from evodevo.multitask.paths.component_kind import ComponentKind
 from evodevo.multitask.paths.text.spec import (
     HYPERPARAMETERS,
     LENGTH,
@@ -23,50 +22,28 @@ from evodevo.multitask.paths.text.spec import (
     TextStructure,
     path_work,
     role_parameters,
-    structure_of,
 )
-from evodevo.settings import validate
 
 if TYPE_CHECKING:
-    from torch import nn
-
-    from evodevo.multitask.evaluate_settings import PathRequest
-    from evodevo.multitask.paths.built import BuiltPath, FrozenPart
-    from evodevo.storage.blobs import BlobPool
-    from evodevo.tasks.base import SampleTask
-    from evodevo.training.precision import Precision
+    from evodevo.multitask.paths.builder import PathBuilder
 
 _RANGES: Mapping[str, tuple[int, tuple[int, ...]]] = {"tiny": (3, (16, 32, 64, 128)), "small": (6, (64, 128, 256, 512))}
 """Size -> blocks at most, and how many tokens may be read."""
 
 
-class TextPaths(SinglepathKind):
+class TextPaths(ComponentKind[TextStructure]):
     """See ``SinglepathKind``."""
 
     kind = "text_path"
+    structures = TextStructure
     presets = PRESETS
     fields = HYPERPARAMETERS
 
-    def build(self, request: PathRequest, pool: BlobPool, task: SampleTask, precision: Precision) -> BuiltPath:
-        from evodevo.multitask.paths.text.evaluate import build_text_path
+    @property
+    def builder(self) -> PathBuilder[TextStructure]:
+        from evodevo.multitask.paths.text.builder import BUILDER
 
-        return build_text_path(request, pool, task, precision)
-
-    def freeze(self, path: Path, digests: Mapping[str, str], pool: BlobPool, head: bool) -> FrozenPart:
-        from evodevo.multitask.paths.text.evaluate import freeze_text_path
-
-        return freeze_text_path(path, digests, pool, head)
-
-    def make_root(self, request: PathRequest, pool: BlobPool) -> Mapping[str, nn.Module]:
-        from evodevo.multitask.paths.text.evaluate import make_text_root
-
-        return make_text_root(request, pool)
-
-    def structure_of(self, path: Path) -> TextStructure:
-        return structure_of(path)
-
-    def structure(self, values: Mapping[str, Any], what: str) -> TextStructure:
-        return validate(TextStructure, dict(values), what=what)
+        return BUILDER
 
     def parameters(self, structure: TextStructure) -> dict[str, int]:
         return role_parameters(structure)

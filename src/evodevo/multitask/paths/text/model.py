@@ -17,7 +17,7 @@ from torch.nn import functional as F
 from evodevo.errors import UsageError
 from evodevo.multitask.paths.blocks_spec import EMBEDDING
 from evodevo.multitask.paths.dense import DENSE_WORDS, DenseInput, dense_texts
-from evodevo.multitask.paths.model import BlockPath, filled, new_component
+from evodevo.multitask.paths.model import BlockPath, new_component
 from evodevo.multitask.paths.text.spec import TextStructure, role_parameters
 from evodevo.networks.base import Representation
 
@@ -64,17 +64,6 @@ def build_component(
     if role == EMBEDDING and (structure.tokenizer != "bytes") != bool(tokenizer):
         raise UsageError(f"an embedding for the tokenizer {structure.tokenizer!r} is made with it, and no other.")
     return new_component(structure, role, seed, partial(TokenEmbedding, tokenizer=tokenizer), identity=identity)
-
-
-def component_from_state(structure: TextStructure, role: str, state: Mapping[str, Tensor]) -> nn.Module:
-    """A component with copies of weights that were stored, on the CPU in float32.
-
-    Raises:
-        UsageError: as ``build_component``.
-        DataError: weights of another component: what is missing, not wanted, or of another shape.
-    """
-    tokenizer = bytes(state["tokenizer"].numpy()) if role == EMBEDDING and "tokenizer" in state else b""
-    return filled(build_component(structure, role, 0, tokenizer=tokenizer), role, state)
 
 
 def resize_positions(state: Mapping[str, Tensor], length: int) -> dict[str, Tensor]:

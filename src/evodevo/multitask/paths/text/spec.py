@@ -12,12 +12,10 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from evodevo.multitask.genome import Path
 from evodevo.multitask.paths.blocks_spec import (
     EMBEDDING,
     BlockStructure,
     parameters_by_role,
-    stored_structure,
     work_behind_embedding,
 )
 from evodevo.operators.cost import Work
@@ -80,18 +78,6 @@ PRESETS: Mapping[str, TextStructure] = {
 
 HYPERPARAMETERS: Mapping[str, str] = {"num_layers": "layers", LENGTH: "length"}
 """Hyperparameter of a path -> the field of its structure that it decides."""
-
-
-def structure_of(path: Path) -> TextStructure:
-    """The structure of a path: the stored one, changed by its hyperparameters and its task.
-
-    Args:
-        path: ``num_layers`` and ``ds_length`` among its hyperparameters override the stored structure.
-
-    Raises:
-        UsageError: it is of another kind, or is invalid.
-    """
-    return stored_structure(path, "text_path", TextStructure, HYPERPARAMETERS)
 
 
 def role_parameters(structure: TextStructure) -> dict[str, int]:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from evodevo.multitask.genome import Path
 from evodevo.multitask.hyperparameters import Hyperparameters, Version, singlepath_hyperparameters
-from evodevo.multitask.paths.kinds import SinglepathKind
+from evodevo.multitask.paths.component_kind import ComponentKind
 from evodevo.multitask.paths.vision.checkpoint import checkpoint_structure
 from evodevo.multitask.paths.vision.spec import (
     HYPERPARAMETERS,
@@ -15,18 +14,10 @@ from evodevo.multitask.paths.vision.spec import (
     VisionStructure,
     path_flops,
     role_parameters,
-    structure_of,
 )
-from evodevo.settings import validate
 
 if TYPE_CHECKING:
-    from torch import nn
-
-    from evodevo.multitask.evaluate_settings import PathRequest
-    from evodevo.multitask.paths.built import BuiltPath, FrozenPart
-    from evodevo.storage.blobs import BlobPool
-    from evodevo.tasks.base import SampleTask
-    from evodevo.training.precision import Precision
+    from evodevo.multitask.paths.builder import PathBuilder
 
 
 _RATE = "opt_lr"
@@ -40,35 +31,21 @@ def _at_rate(preset: str, rate: float) -> Mapping[str, Any]:
     return {"hyperparameters": {_RATE: {"values": values, "default": rate}}}
 
 
-class VisionPaths(SinglepathKind):
+class VisionPaths(ComponentKind[VisionStructure]):
     """See ``SinglepathKind``."""
 
     augments = True
     kind = "vision_path"
+    structures = VisionStructure
     presets = PRESETS
     fields = HYPERPARAMETERS
     new_roots: Mapping[str, Mapping[str, Any]] = {preset: _at_rate(preset, rate) for preset, rate in _RATES.items()}
 
-    def build(self, request: PathRequest, pool: BlobPool, task: SampleTask, precision: Precision) -> BuiltPath:
-        from evodevo.multitask.paths.vision.evaluate import build_vision_path
+    @property
+    def builder(self) -> PathBuilder[VisionStructure]:
+        from evodevo.multitask.paths.vision.builder import BUILDER
 
-        return build_vision_path(request, pool, task, precision)
-
-    def freeze(self, path: Path, digests: Mapping[str, str], pool: BlobPool, head: bool) -> FrozenPart:
-        from evodevo.multitask.paths.vision.evaluate import freeze_vision_path
-
-        return freeze_vision_path(path, digests, pool, head)
-
-    def make_root(self, request: PathRequest, pool: BlobPool) -> Mapping[str, nn.Module]:
-        from evodevo.multitask.paths.vision.evaluate import make_vision_root
-
-        return make_vision_root(request, pool)
-
-    def structure_of(self, path: Path) -> VisionStructure:
-        return structure_of(path)
-
-    def structure(self, values: Mapping[str, Any], what: str) -> VisionStructure:
-        return validate(VisionStructure, dict(values), what=what)
+        return BUILDER
 
     def parameters(self, structure: VisionStructure) -> dict[str, int]:
         return role_parameters(structure)

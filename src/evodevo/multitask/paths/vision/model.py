@@ -7,14 +7,12 @@ Legend: B samples, n tokens (the class token first), h width, S pixels of an ima
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from torch import Tensor, nn
 
 from evodevo.errors import UsageError
 from evodevo.multitask.paths.dense import DenseInput
 from evodevo.multitask.paths.images import image_input
-from evodevo.multitask.paths.model import BlockPath, filled, new_component
+from evodevo.multitask.paths.model import BlockPath, new_component
 from evodevo.multitask.paths.vision.spec import VisionStructure, role_parameters
 from evodevo.networks.base import Representation
 
@@ -42,16 +40,6 @@ class PatchEmbedding(nn.Module):
 def build_component(structure: VisionStructure, role: str, seed: int, *, identity: bool = False) -> nn.Module:
     """A new component, on the CPU in float32; see ``paths.model.new_component``."""
     return new_component(structure, role, seed, PatchEmbedding, identity=identity)
-
-
-def component_from_state(structure: VisionStructure, role: str, state: Mapping[str, Tensor]) -> nn.Module:
-    """A component with copies of weights that were stored, on the CPU in float32.
-
-    Raises:
-        UsageError: as ``build_component``.
-        DataError: weights of another component: what is missing, not wanted, or of another shape.
-    """
-    return filled(build_component(structure, role, 0), role, state)
 
 
 class VisionPath(BlockPath[VisionStructure]):

@@ -17,9 +17,10 @@ from torch import Tensor, nn
 
 from evodevo.errors import DataError
 from evodevo.multitask.paths.blocks_spec import BLOCK, CLASS_TOKEN, EMBEDDING, HEAD, NORM, POSITIONS
+from evodevo.multitask.paths.model import filled
 from evodevo.multitask.paths.vision.checkpoint import checkpoint_structure
 from evodevo.multitask.paths.vision.expansion import resize_positions
-from evodevo.multitask.paths.vision.model import component_from_state
+from evodevo.multitask.paths.vision.model import build_component
 from evodevo.multitask.paths.vision.spec import VisionStructure
 from evodevo.networks.towers.images import read_preparation
 from evodevo.operators.pretrained.files import check_digest, check_stated, weights_digest, weights_file
@@ -92,7 +93,7 @@ def read_root(path: str, *, image_size: int | None = None, head: bool = False, d
     if image_size is not None and image_size != structure.image_size:
         structure = structure.changed(image_size=image_size)
         resized = resize_positions(components[POSITIONS].state_dict(), structure.grid)
-        components[POSITIONS] = component_from_state(structure, POSITIONS, resized)
+        components[POSITIONS] = filled(build_component(structure, POSITIONS, 0), POSITIONS, resized)
     return VisionRoot(structure, components, weights_digest(path))
 
 
@@ -149,7 +150,7 @@ def _with_normalisation(state: dict[str, Tensor], structure: VisionStructure, fo
 
 def _component(structure: VisionStructure, role: str, state: dict[str, Tensor], folder: Path) -> nn.Module:
     try:
-        component = component_from_state(structure, role, state)
+        component = filled(build_component(structure, role, 0), role, state)
     except DataError as error:
         raise DataError(f"{folder} does not fit its config.json: {error}") from None
     if not all(math.isfinite(float(tensor.sum())) for tensor in state.values()):

@@ -11,12 +11,10 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from evodevo.multitask.genome import Path
 from evodevo.multitask.paths.blocks_spec import (
     EMBEDDING,
     BlockStructure,
     parameters_by_role,
-    stored_structure,
     work_behind_embedding,
 )
 from evodevo.operators.cost import Work
@@ -80,18 +78,6 @@ the whole ViT-Ti/16; ``tiny`` is for tests and for images as small as scikit-lea
 
 HYPERPARAMETERS: Mapping[str, str] = {"num_layers": "layers", "ds_image_size": "image_size"}
 """Hyperparameter of a path -> the field of its structure that it decides."""
-
-
-def structure_of(path: Path) -> VisionStructure:
-    """The structure of a path: the stored one, changed by its hyperparameters and its task.
-
-    Args:
-        path: ``num_layers`` and ``ds_image_size`` among its hyperparameters override the stored structure.
-
-    Raises:
-        UsageError: it is of another kind, or is invalid.
-    """
-    return stored_structure(path, "vision_path", VisionStructure, HYPERPARAMETERS)
 
 
 def role_parameters(structure: VisionStructure) -> dict[str, int]:
