@@ -14,7 +14,7 @@ from evodevo.operators.cost import Cost
 if TYPE_CHECKING:
     from evodevo.h_model.model import HModel
     from evodevo.operators.layers.base import Layer
-    from evodevo.operators.source.sheet import Program
+    from evodevo.operators.source.sheet import Program, SourceSheet, WrittenNetwork
     from evodevo.tasks.base import OutputSpec
     from evodevo.tasks.inputs import InputSpec
 
@@ -57,6 +57,13 @@ class HModelNetwork(NetworkSpec):
         from evodevo.h_model.source.program import h_model_program
 
         return h_model_program(network)
+
+    @classmethod
+    def represented_source(cls, network: Any, sheet: SourceSheet) -> WrittenNetwork:
+        """See ``NetworkSpec``."""
+        from evodevo.h_model.source.program import h_model_representation
+
+        return h_model_representation(network, sheet)
 
 
 def structure_of_h_model(network: NetworkSpec) -> HModelStructure | None:

@@ -14,7 +14,7 @@ from evodevo.operators.cost import Cost
 
 if TYPE_CHECKING:
     from evodevo.module_zoo.model import ModuleZoo
-    from evodevo.operators.source.sheet import Program
+    from evodevo.operators.source.sheet import Program, SourceSheet, WrittenNetwork
     from evodevo.tasks.base import OutputSpec
     from evodevo.tasks.inputs import InputSpec
 
@@ -48,6 +48,13 @@ class ModuleZooNetwork(ReadingNetwork):
         from evodevo.module_zoo.source.program import zoo_program
 
         return zoo_program(network)
+
+    @classmethod
+    def represented_source(cls, network: Any, sheet: SourceSheet) -> WrittenNetwork:
+        """See ``NetworkSpec``."""
+        from evodevo.module_zoo.source.program import zoo_representation
+
+        return zoo_representation(network, sheet)
 
 
 def structure_of_zoo(network: NetworkSpec) -> ZooStructure | None:

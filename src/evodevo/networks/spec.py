@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from evodevo.networks.base import Network
     from evodevo.networks.towers.spec import ExtractorStructure
     from evodevo.operators.layers.base import Layer
-    from evodevo.operators.source.sheet import Program
+    from evodevo.operators.source.sheet import Program, SourceSheet, WrittenNetwork
     from evodevo.tasks.base import OutputSpec
     from evodevo.tasks.inputs import InputSpec
 
@@ -106,6 +106,22 @@ class NetworkSpec(Settings):
             UsageError: The kind has no source, or a part of this network has none; the message says what to do.
         """
         raise UsageError(f"a network of kind {cls.model_fields['kind'].default!r} has no source; take --to pt2.")
+
+    @classmethod
+    def represented_source(cls, network: Any, sheet: SourceSheet) -> WrittenNetwork:
+        """What a network of this kind represents, as a class of a file of plain PyTorch. Its arguments are those of
+        ``networks.source.arguments``.
+
+        Args:
+            network: What ``build`` returned, trained or changed since, in evaluation mode.
+            sheet: The file.
+
+        Raises:
+            UsageError: as ``source``.
+        """
+        raise UsageError(
+            f"what a network of kind {cls.model_fields['kind'].default!r} represents has no source; take --to pt2."
+        )
 
     def draw(
         self, *, title: str, subtitle: str = "", group: str = "", facts: Mapping[str, Any] | None = None

@@ -31,7 +31,6 @@ from evodevo.multitask.paths.network.spec import (
 )
 from evodevo.multitask.run import export
 from evodevo.multitask.run.dense_export import DensePath
-from evodevo.multitask.source.program import path_program
 from evodevo.settings import validate
 from evodevo.tasks.inputs import InputSpec
 from fixtures.imports import small_structure
@@ -268,8 +267,6 @@ def test_an_export_reads_samples_as_the_path_does(spec: NetworkInput) -> None:
     dense = DensePath(path)
     assert torch.equal(dense(given[spec.modality]), wanted)
     assert len(set(wanted.argsort(1).flatten().tolist())) > 1
-    with pytest.raises(UsageError, match=r"^a path described by a NetworkStructure has no source; take --to pt2\.$"):
-        path_program(dense)
 
 
 def test_an_export_reads_one_input() -> None:

@@ -19,7 +19,7 @@ from evodevo.networks.source.arguments import arguments, given, usage_lines
 from evodevo.networks.source.inputs import inputs_source
 from evodevo.networks.source.outputs import outputs_source
 from evodevo.operators.source.layers import MASKED_MEAN
-from evodevo.operators.source.sheet import Fragment, Program, SourceSheet, identifier, listed
+from evodevo.operators.source.sheet import Fragment, Program, SourceSheet, WrittenNetwork, identifier, listed
 
 _UNIT = '''
 class HaltingUnit(nn.Module):
@@ -66,6 +66,18 @@ def h_model_program(network: HModel) -> Program:
     return _HModelProgram(network).program()
 
 
+def h_model_representation(network: HModel, sheet: SourceSheet) -> WrittenNetwork:
+    """The mean (B, D) over outputs and real positions of what the outputs receive, as a class; see
+    ``NetworkSpec.represented_source``.
+
+    Raises:
+        UsageError: as ``h_model_program``; also outputs with hidden layers of their own.
+    """
+    if network.structure.own:
+        raise UsageError("what an H-Model with layers of an output's own represents has no source; take --to pt2.")
+    return _HModelProgram(network, sheet).representation()
+
+
 def whole_weights(network: HModel) -> dict[str, Tensor]:
     """The state dict, with one router in one piece where rows of it are parameters of their own."""
     state, router = dict(network.state_dict()), getattr(network.core, "router", None)
@@ -76,23 +88,40 @@ def whole_weights(network: HModel) -> dict[str, Tensor]:
 
 
 class _HModelProgram:
-    def __init__(self, network: HModel) -> None:
+    def __init__(self, network: HModel, sheet: SourceSheet | None = None) -> None:
         self.network = network
         self.structure = network.structure
-        self.sheet = SourceSheet()
+        self.sheet = SourceSheet() if sheet is None else sheet
+        self.represents = sheet is not None
         self.names = tuple(spec.name for spec in network.input_specs)
         self.rule = self.structure.halting.rule
 
     def program(self) -> Program:
+        """See ``h_model_program``."""
+        body = list(self._model("Model", *self._classes()))
+        text = self.sheet.text("\n".join(self._docstring()), "\n".join(body))
+        return Program(text, whole_weights(self.network), arguments(self.network), notes=(NOTE,))
+
+    def representation(self) -> WrittenNetwork:
+        """See ``h_model_representation``."""
+        self.sheet.add(MASKED_MEAN)
+        parts, weights = self._classes(), whole_weights(self.network)
+        name = self.sheet.write(
+            ("h_model", id(self.network)), "HModel", lambda free: "\n".join(self._model(free, *parts))
+        )
+        if parts[2] is None:
+            weights = {one: tensor for one, tensor in weights.items() if not one.startswith("outputs.")}
+        return WrittenNetwork(name, weights)
+
+    def _classes(self) -> tuple[str, str, str | None]:
+        """Names of the classes of inputs, core and outputs; these are left out where nothing reads an answer."""
         network, structure, sheet = self.network, self.structure, self.sheet
         inputs = inputs_source(sheet, network.inputs, causal=structure.causal)
         core = core_source(sheet, network.core, network.iterations, "Core", length=self._length())
-        outputs = outputs_source(
-            sheet, network.outputs, self.names, causal=structure.causal, beside=structure.canvas == "segments"
-        )
-        body = list(self._model(inputs, core, outputs))
-        text = sheet.text("\n".join(self._docstring()), "\n".join(body))
-        return Program(text, whole_weights(network), arguments(network), notes=(NOTE,))
+        if self.represents and self.rule != "kl":
+            return inputs, core, None
+        beside = structure.canvas == "segments"
+        return inputs, core, outputs_source(sheet, network.outputs, self.names, causal=structure.causal, beside=beside)
 
     def _length(self) -> int | None:
         """Positions of the canvas where they are fixed."""
@@ -116,16 +145,17 @@ class _HModelProgram:
         yield "Legend: B samples, S positions on which all inputs meet, D width, I inputs, H hidden layers, O outputs,"
         yield "K sources (I or H), N = H + O targets; P is 1, or S where connections are decided at each position."
 
-    def _model(self, inputs: str, core: str, outputs: str) -> Iterator[str]:
+    def _model(self, name: str, inputs: str, core: str, outputs: str | None) -> Iterator[str]:
         values, masks = given(self.network)
-        yield "class Model(nn.Module):"
-        yield '    """Inputs, core, outputs."""'
+        yield f"class {name}(nn.Module):"
+        yield f'    """Inputs, core{"" if outputs is None else ", outputs"}."""'
         yield ""
         yield "    def __init__(self):"
         yield "        super().__init__()"
         yield f"        self.inputs = {inputs}()"
         yield f"        self.core = {core}()"
-        yield f"        self.outputs = {outputs}()"
+        if outputs is not None:
+            yield f"        self.outputs = {outputs}()"
         routes = self.structure.carried.routes
         if routes is not None:
             # Which layer each symbol stands for.
@@ -135,7 +165,10 @@ class _HModelProgram:
             yield f"        self.unit = {self._unit(self.network.unit)}({self.structure.width})"
         yield ""
         yield f"    def forward(self, {', '.join(arguments(self.network))}):"
-        yield '        """Logits, one tensor for each output."""'
+        what = (
+            "The mean (B, D) of what the outputs receive" if self.represents else "Logits, one tensor for each output"
+        )
+        yield f'        """{what}."""'
         yield f"        values, masks, lengths = self.inputs({values}, {masks})"
         if routes is not None:
             name = identifier(routes.input)
@@ -147,9 +180,14 @@ class _HModelProgram:
             yield from self._passes()
         elif self.rule == "none":
             yield f"        *_, (y, y_masks) = self.core({self._core_arguments()})"
-            yield "        return self.outputs(y, y_masks, lengths)"
+            yield self._returned("y", "y_masks")
         else:
             yield from self._halting()
+
+    def _returned(self, y: str, masks: str) -> str:
+        if self.represents:
+            return f"        return masked_mean({y}.mean(1), None if {masks} is None else {masks}.any(1))"
+        return f"        return self.outputs({y}, {masks}, lengths)"
 
     def _passes(self) -> Iterator[str]:
         """Each group of outputs has a pass in which the layers of others do not take part."""
@@ -200,7 +238,7 @@ class _HModelProgram:
         yield "            running = running & ~halted"
         yield "            if not running.any():"
         yield "                break"
-        yield "        return self.outputs(kept, kept_masks, lengths)"
+        yield self._returned("kept", "kept_masks")
 
     def _judged(self, threshold: str) -> Iterator[str]:
         if self.rule == "kl":

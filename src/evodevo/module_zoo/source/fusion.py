@@ -69,7 +69,7 @@ def fusion_source(sheet: SourceSheet, fusion: Fusion, width: int) -> str:
     It maps tokens and mask of the image side and of the text side to F (B, S, D), its mask and f (B, D).
     """
     lines = list(_lines(sheet, fusion, width))
-    return sheet.write(("fusion",), "Fusion", lambda name: "\n".join(lines))
+    return sheet.write_class(("fusion", id(fusion)), "Fusion", "\n".join(lines))
 
 
 def _attention(sheet: SourceSheet, fusion: Fusion) -> str:

@@ -25,7 +25,7 @@ from evodevo.networks.source.arguments import argument_pairs, arguments, usage_l
 from evodevo.networks.source.inputs import input_source
 from evodevo.networks.source.routing import LARGEST
 from evodevo.operators.source.layers import MASKED_MEAN
-from evodevo.operators.source.sheet import Fragment, Program, SourceSheet
+from evodevo.operators.source.sheet import Fragment, Program, SourceSheet, WrittenNetwork
 
 NOTE = (
     "`model.py` needs torch and safetensors. It computes what the trained network answers in evaluation mode, with"
@@ -134,12 +134,21 @@ def zoo_program(zoo: ModuleZoo, *, alone: bool = True) -> Program:
     return _ZooProgram(zoo, alone=alone).program()
 
 
+def zoo_representation(zoo: ModuleZoo, sheet: SourceSheet) -> WrittenNetwork:
+    """The mixture z_r (B, D) of a zoo's modules as a class; see ``NetworkSpec.represented_source``.
+
+    Raises:
+        UsageError: as ``zoo_program``.
+    """
+    return _ZooProgram(zoo, sheet).representation()
+
+
 class _ZooProgram:
-    def __init__(self, zoo: ModuleZoo, *, alone: bool) -> None:
-        self.alone = alone
+    def __init__(self, zoo: ModuleZoo, sheet: SourceSheet | None = None, *, alone: bool = True) -> None:
+        self.alone, self.represents = alone, sheet is not None
         self.zoo, self.structure, self.ids = zoo, zoo.structure, zoo.live
         self.width = zoo.structure.width
-        self.sheet = SourceSheet()
+        self.sheet = SourceSheet() if sheet is None else sheet
         young = [name for name in self.ids if zoo.births.get(name, 1.0) < 1]
         if young:
             raise UsageError(
@@ -148,16 +157,27 @@ class _ZooProgram:
             )
 
     def program(self) -> Program:
+        """See ``zoo_program``."""
+        self.sheet.add(ANSWER)
+        body = "\n".join(self._model("Model", *self._classes()))
+        text = self.sheet.text("\n".join(self._docstring()), body, load=None if self.alone else "")
+        return Program(text, self._weights(), arguments(self.zoo), notes=(NOTE,))
+
+    def representation(self) -> WrittenNetwork:
+        """See ``zoo_representation``."""
+        parts = self._classes()
+        name = self.sheet.write(("zoo", id(self.zoo)), "Zoo", lambda free: "\n".join(self._model(free, *parts)))
+        return WrittenNetwork(name, self._weights())
+
+    def _classes(self) -> tuple[str, str | None, str, str]:
+        """Names of the classes of senses, fusion, modules and router."""
         zoo, structure, sheet = self.zoo, self.structure, self.sheet
         senses = self._senses()
         fusion = None if zoo.fusion is None else fusion_source(sheet, zoo.fusion, self.width)
         pool = self._pool()
         router = router_source(sheet, zoo.router, structure.router, self.ids, self.width)
         sheet.add(MASKED_MEAN)
-        sheet.add(ANSWER)
-        body = "\n".join(self._model(senses, fusion, pool, router))
-        text = sheet.text("\n".join(self._docstring()), body, load=None if self.alone else "")
-        return Program(text, self._weights(), arguments(zoo), notes=(NOTE,))
+        return senses, fusion, pool, router
 
     def _docstring(self) -> Iterator[str]:
         yield f"A zoo of {len(self.ids)} modules with a router, in plain PyTorch."
@@ -176,6 +196,8 @@ class _ZooProgram:
         others = {module.id for module in self.structure.modules} - set(self.ids)
         for name, tensor in zoo.state_dict().items():
             if name.startswith(("alignment.", "statistics.", "senses.statistics.", "genotype_keys.")):
+                continue
+            if self.represents and name.startswith(("heads.", "readout.")):
                 continue
             if name.startswith("predictor.") and not self._predicts():
                 continue
@@ -228,7 +250,7 @@ class _ZooProgram:
         optional = self.structure.missing
         lines.append(f"        x, mask = self.extractors[name](x, mask{', rows' if optional else ''})")
         lines.append("        return self.projections[name](x), mask")
-        return sheet.write(("senses",), "Senses", lambda name: "\n".join(lines))
+        return sheet.write_class(("senses", id(zoo)), "Senses", "\n".join(lines))
 
     def _given(self, extractor: GivenFeatures) -> str:
         vector, optional = extractor.spec.modality == "vector", extractor.missing is not None
@@ -260,14 +282,14 @@ class _ZooProgram:
             ),
             pooled={"mean": _MEAN, "attention": _QUERIED, "positions": _MAPPED}[kind],
         )
-        return self.sheet.add(Fragment("Modules", text))
+        return self.sheet.write_class(("modules", id(self.zoo)), "Modules", text)
 
     # The network
 
-    def _model(self, senses: str, fusion: str | None, pool: str, router: str) -> Iterator[str]:
+    def _model(self, name: str, senses: str, fusion: str | None, pool: str, router: str) -> Iterator[str]:
         zoo, structure, width = self.zoo, self.structure, self.width
-        yield "class Model(nn.Module):"
-        yield '    """Senses, fusion, modules, router, answers."""'
+        yield f"class {name}(nn.Module):"
+        yield f'    """Senses, fusion, modules, router{"" if self.represents else ", answers"}."""'
         yield ""
         yield "    def __init__(self):"
         yield "        super().__init__()"
@@ -283,17 +305,21 @@ class _ZooProgram:
             yield f"        self.predictor = {self.sheet.add(SCORES)}({list(self.ids)}, {width}, {hidden})"
         if zoo.genotype_keys is not None:
             yield f'        self.register_buffer("keys", torch.zeros({len(self.ids)}, {width}))  # made from genotypes'
-        yield "        self.heads = nn.ModuleDict({"
-        for spec in zoo.output_specs:
-            yield f'            "{spec.name}": Answer({width}, {spec.size}),'
-        yield "        })"
-        if zoo.readout is not None:
-            yield f"        self.readout = {self.sheet.add(_READOUT)}({width}, {structure.readout})"
+        if not self.represents:
+            yield "        self.heads = nn.ModuleDict({"
+            for spec in zoo.output_specs:
+                yield f'            "{spec.name}": Answer({width}, {spec.size}),'
+            yield "        })"
+            if zoo.readout is not None:
+                yield f"        self.readout = {self.sheet.add(_READOUT)}({width}, {structure.readout})"
         yield ""
         yield f"    def forward(self, {', '.join(arguments(zoo))}):"
-        yield '        """Logits, one tensor for each output."""'
+        yield f'        """{"The mixture (B, D)" if self.represents else "Logits, one tensor for each output"}."""'
         yield from self._sides()
         yield from self._routed()
+        if self.represents:
+            yield "        return z"
+            return
         if zoo.readout is not None:
             yield "        z = self.readout(z)"
         yield "        return tuple(head(z) for head in self.heads.values())"

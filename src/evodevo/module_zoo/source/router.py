@@ -131,7 +131,7 @@ def router_source(
         width: D.
     """
     lines = list(_Router(sheet, router, structure, ids, width).lines())
-    return sheet.write(("router",), "ModuleRouter", lambda name: "\n".join(lines))
+    return sheet.write_class(("router", id(router)), "ModuleRouter", "\n".join(lines))
 
 
 class _Router:

@@ -17,6 +17,7 @@ from evodevo.errors import UsageError
 from evodevo.multitask.paths.convolution.spec import ConvolutionStructure
 from evodevo.multitask.paths.mlp.spec import MLPStructure
 from evodevo.multitask.paths.multipath_spec import ROUTER, connector
+from evodevo.multitask.paths.network.model import NetworkPath
 from evodevo.multitask.paths.ngrams.spec import NgramStructure
 from evodevo.multitask.paths.text.spec import TextStructure
 from evodevo.multitask.paths.vision.spec import VisionStructure
@@ -24,6 +25,7 @@ from evodevo.multitask.run.dense_export import DensePath
 from evodevo.multitask.source import blocks
 from evodevo.multitask.source.convolution import convolution_source
 from evodevo.multitask.source.mlp import mlp_source
+from evodevo.multitask.source.network import network_source
 from evodevo.multitask.source.ngrams import ngram_source
 from evodevo.multitask.source.text import text_source
 from evodevo.multitask.source.vision import vision_source
@@ -69,6 +71,7 @@ class _PathProgram:
         self.sheet = SourceSheet()
         self.samples = next(iter(dense.reads.values()))
         joint = dense.alone is None
+        self.imported: dict[str, Mapping[str, Tensor]] = {}
         self.routed = joint and self.model.structure.has_router and ROUTER in self.model.shapes
 
     def program(self) -> Program:
@@ -97,8 +100,7 @@ class _PathProgram:
         stored: dict[str, Tensor] = {}
         shared: dict[str, str] = {}
         known: dict[tuple[object, ...], str] = {}
-        for name, tensor in self.model.state_dict().items():
-            plain = name.replace(".module.", ".", 1) if name.startswith("paths.") else name
+        for plain, tensor in self._tensors():
             if plain == f"{ROUTER}.average" or (plain.startswith(f"{ROUTER}.") and not self.routed):
                 continue  # no answer reads it
             data = tensor.detach().cpu().contiguous()
@@ -112,16 +114,30 @@ class _PathProgram:
             stored[plain] = data
         return stored, shared
 
+    def _tensors(self) -> Iterator[tuple[str, Tensor]]:
+        """Tensors by the names of the file; those of an imported network as its own source has them."""
+        for name, tensor in self.model.state_dict().items():
+            plain = name.replace(".module.", ".", 1) if name.startswith("paths.") else name
+            if not any(plain.startswith(f"{prefix}network.") for prefix in self.imported):
+                yield plain, tensor
+        for prefix, weights in self.imported.items():
+            for name, tensor in weights.items():
+                yield f"{prefix}network.{name}", tensor
+
     # Classes
 
-    def _path(self, structure: Any) -> str:
+    def _path(self, path: Any, prefix: str) -> str:
+        """The expression of a path whose tensors' names begin with the prefix."""
+        if isinstance(path, NetworkPath):
+            made, self.imported[prefix] = network_source(path, self.sheet)
+            return made
+        structure = path.structure
         if type(structure) not in WRITERS:
             raise UsageError(f"a path described by a {type(structure).__name__} has no source; take --to pt2.")
         return WRITERS[type(structure)](structure, self.sheet)
 
     def _single(self) -> Iterator[str]:
-        assert self.dense.alone is not None
-        made = self._path(self.dense.alone)
+        made = self._path(self.model, "")
         yield "def Model():"
         yield '    """The path."""'
         yield f"    return {made}".replace("\n    ", "\n")
@@ -129,7 +145,7 @@ class _PathProgram:
     def _joint(self) -> Iterator[str]:
         model, classes = self.model, self.model.classes
         names = list(model.paths)
-        made = {name: self._path(model.paths[name].module.structure) for name in names}
+        made = {name: self._path(model.paths[name].module, f"paths.{name}.") for name in names}
         yield "class Model(nn.Module):"
         yield '    """The main path answers; each support adds an answer by its connector, weighted for each sample."""'
         yield ""

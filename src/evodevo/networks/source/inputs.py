@@ -201,4 +201,4 @@ def inputs_source(sheet: SourceSheet, inputs: Inputs, *, causal: bool) -> str:
     else:
         place = sheet.add(BESIDE if inputs.canvas == "segments" else TOGETHER)
         lines.append(f"        return *{place}(values, real), [x.shape[1] for x in values]")
-    return sheet.write(("inputs", id(inputs)), "Inputs", lambda name: "\n".join(lines))
+    return sheet.write_class(("inputs", id(inputs)), "Inputs", "\n".join(lines))

@@ -88,4 +88,4 @@ def outputs_source(sheet: SourceSheet, outputs: Outputs, inputs: tuple[str, ...]
         *calls,
         "        )",
     ]
-    return sheet.write(("outputs", id(outputs)), "Outputs", lambda name: "\n".join(lines))
+    return sheet.write_class(("outputs", id(outputs)), "Outputs", "\n".join(lines))

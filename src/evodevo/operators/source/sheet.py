@@ -77,6 +77,19 @@ class Program:
     text_example: str = ""
 
 
+@dataclass(frozen=True)
+class WrittenNetwork:
+    """A network as one class of a file, which maps its inputs to what it represents, (B, D).
+
+    Attributes:
+        name: Name of the class; it has no arguments.
+        weights: Tensors by the names that the class gives them, each shared one once.
+    """
+
+    name: str
+    weights: Mapping[str, Tensor]
+
+
 @dataclass
 class SourceSheet:
     """Classes and functions of a file, by name, in order."""
@@ -116,6 +129,10 @@ class SourceSheet:
         self._names[key] = free
         self.parts[free] = make(free).strip("\n")
         return free
+
+    def write_class(self, key: Hashable, name: str, text: str) -> str:
+        """Add a class whose text is made with the wanted name; see ``write``."""
+        return self.write(key, name, lambda free: text.replace(f"class {name}(", f"class {free}(", 1))
 
     def text(self, docstring: str, last: str, load: str | None = None) -> str:
         """The whole file.
