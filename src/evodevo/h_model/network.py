@@ -14,7 +14,7 @@ from evodevo.operators.cost import Cost
 if TYPE_CHECKING:
     from evodevo.h_model.model import HModel
     from evodevo.operators.layers.base import Layer
-    from evodevo.operators.source.sheet import Program, SourceSheet, WrittenNetwork
+    from evodevo.operators.source.sheet import Program, RepresentationSource, SourceSheet
     from evodevo.tasks.base import OutputSpec
     from evodevo.tasks.inputs import InputSpec
 
@@ -59,7 +59,7 @@ class HModelNetwork(NetworkSpec):
         return h_model_program(network)
 
     @classmethod
-    def represented_source(cls, network: Any, sheet: SourceSheet) -> WrittenNetwork:
+    def represented_source(cls, network: Any, sheet: SourceSheet) -> RepresentationSource:
         """See ``NetworkSpec``."""
         from evodevo.h_model.source.program import h_model_representation
 

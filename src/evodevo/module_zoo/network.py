@@ -14,7 +14,7 @@ from evodevo.operators.cost import Cost
 
 if TYPE_CHECKING:
     from evodevo.module_zoo.model import ModuleZoo
-    from evodevo.operators.source.sheet import Program, SourceSheet, WrittenNetwork
+    from evodevo.operators.source.sheet import Program, RepresentationSource, SourceSheet
     from evodevo.tasks.base import OutputSpec
     from evodevo.tasks.inputs import InputSpec
 
@@ -50,7 +50,7 @@ class ModuleZooNetwork(ReadingNetwork):
         return zoo_program(network)
 
     @classmethod
-    def represented_source(cls, network: Any, sheet: SourceSheet) -> WrittenNetwork:
+    def represented_source(cls, network: Any, sheet: SourceSheet) -> RepresentationSource:
         """See ``NetworkSpec``."""
         from evodevo.module_zoo.source.program import zoo_representation
 

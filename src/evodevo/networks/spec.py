@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from evodevo.networks.base import Network
     from evodevo.networks.towers.spec import ExtractorStructure
     from evodevo.operators.layers.base import Layer
-    from evodevo.operators.source.sheet import Program, SourceSheet, WrittenNetwork
+    from evodevo.operators.source.sheet import Program, RepresentationSource, SourceSheet
     from evodevo.tasks.base import OutputSpec
     from evodevo.tasks.inputs import InputSpec
 
@@ -108,7 +108,7 @@ class NetworkSpec(Settings):
         raise UsageError(f"a network of kind {cls.model_fields['kind'].default!r} has no source; take --to pt2.")
 
     @classmethod
-    def represented_source(cls, network: Any, sheet: SourceSheet) -> WrittenNetwork:
+    def represented_source(cls, network: Any, sheet: SourceSheet) -> RepresentationSource:
         """What a network of this kind represents, as a class of a file of plain PyTorch. Its arguments are those of
         ``networks.source.arguments``.
 

@@ -19,7 +19,7 @@ from evodevo.networks.source.arguments import arguments, given, usage_lines
 from evodevo.networks.source.inputs import inputs_source
 from evodevo.networks.source.outputs import outputs_source
 from evodevo.operators.source.layers import MASKED_MEAN
-from evodevo.operators.source.sheet import Fragment, Program, SourceSheet, WrittenNetwork, identifier, listed
+from evodevo.operators.source.sheet import Fragment, Program, RepresentationSource, SourceSheet, identifier, listed
 
 _UNIT = '''
 class HaltingUnit(nn.Module):
@@ -66,7 +66,7 @@ def h_model_program(network: HModel) -> Program:
     return _HModelProgram(network).program()
 
 
-def h_model_representation(network: HModel, sheet: SourceSheet) -> WrittenNetwork:
+def h_model_representation(network: HModel, sheet: SourceSheet) -> RepresentationSource:
     """The mean (B, D) over outputs and real positions of what the outputs receive, as a class; see
     ``NetworkSpec.represented_source``.
 
@@ -102,7 +102,7 @@ class _HModelProgram:
         text = self.sheet.text("\n".join(self._docstring()), "\n".join(body))
         return Program(text, whole_weights(self.network), arguments(self.network), notes=(NOTE,))
 
-    def representation(self) -> WrittenNetwork:
+    def representation(self) -> RepresentationSource:
         """See ``h_model_representation``."""
         self.sheet.add(MASKED_MEAN)
         parts, weights = self._classes(), whole_weights(self.network)
@@ -111,7 +111,7 @@ class _HModelProgram:
         )
         if parts[2] is None:
             weights = {one: tensor for one, tensor in weights.items() if not one.startswith("outputs.")}
-        return WrittenNetwork(name, weights)
+        return RepresentationSource(name, weights)
 
     def _classes(self) -> tuple[str, str, str | None]:
         """Names of the classes of inputs, core and outputs; these are left out where nothing reads an answer."""

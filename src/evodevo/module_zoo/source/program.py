@@ -25,7 +25,7 @@ from evodevo.networks.source.arguments import argument_pairs, arguments, usage_l
 from evodevo.networks.source.inputs import input_source
 from evodevo.networks.source.routing import LARGEST
 from evodevo.operators.source.layers import MASKED_MEAN
-from evodevo.operators.source.sheet import Fragment, Program, SourceSheet, WrittenNetwork
+from evodevo.operators.source.sheet import Fragment, Program, RepresentationSource, SourceSheet
 
 NOTE = (
     "`model.py` needs torch and safetensors. It computes what the trained network answers in evaluation mode, with"
@@ -134,7 +134,7 @@ def zoo_program(zoo: ModuleZoo, *, alone: bool = True) -> Program:
     return _ZooProgram(zoo, alone=alone).program()
 
 
-def zoo_representation(zoo: ModuleZoo, sheet: SourceSheet) -> WrittenNetwork:
+def zoo_representation(zoo: ModuleZoo, sheet: SourceSheet) -> RepresentationSource:
     """The mixture z_r (B, D) of a zoo's modules as a class; see ``NetworkSpec.represented_source``.
 
     Raises:
@@ -163,11 +163,11 @@ class _ZooProgram:
         text = self.sheet.text("\n".join(self._docstring()), body, load=None if self.alone else "")
         return Program(text, self._weights(), arguments(self.zoo), notes=(NOTE,))
 
-    def representation(self) -> WrittenNetwork:
+    def representation(self) -> RepresentationSource:
         """See ``zoo_representation``."""
         parts = self._classes()
         name = self.sheet.write(("zoo", id(self.zoo)), "Zoo", lambda free: "\n".join(self._model(free, *parts)))
-        return WrittenNetwork(name, self._weights())
+        return RepresentationSource(name, self._weights())
 
     def _classes(self) -> tuple[str, str | None, str, str]:
         """Names of the classes of senses, fusion, modules and router."""

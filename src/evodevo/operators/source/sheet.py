@@ -78,7 +78,7 @@ class Program:
 
 
 @dataclass(frozen=True)
-class WrittenNetwork:
+class RepresentationSource:
     """A network as one class of a file, which maps its inputs to what it represents, (B, D).
 
     Attributes:
