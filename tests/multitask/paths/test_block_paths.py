@@ -55,7 +55,7 @@ class Family:
     """Fewest tokens."""
 
     def fresh(self, structure: Any) -> Any:
-        parts = {role: self.builder.component(structure, role, 0) for role in structure.roles}
+        parts = {role: self.path.component(structure, role, 0) for role in structure.roles}
         return self.path(structure, parts)
 
     def learned(self, structure: Any) -> Any:
@@ -170,7 +170,7 @@ def test_a_new_layer_answers_the_same_and_learns(name: str, key: str) -> None:
     blocks = {**structure.model_dump(mode="json")["blocks"], **({role: LAYERS[key]} if key in LAYERS else {})}
     deeper = structure.changed(layers=structure.layers + 1, blocks=blocks)
     grown, random = (
-        family.path(deeper, {**path.components(), role: family.builder.component(deeper, role, 5, identity=same)})
+        family.path(deeper, {**path.components(), role: family.path.component(deeper, role, 5, identity=same)})
         for same in (True, False)
     )
     batch = family.samples(structure, 3)
@@ -186,7 +186,7 @@ def test_a_new_layer_answers_the_same_and_learns(name: str, key: str) -> None:
 def test_weights_depend_on_seed_and_role_alone(name: str) -> None:
     family = FAMILIES[name]
     torch.manual_seed(1)
-    build = family.builder.component
+    build = family.path.component
     first = build(family.tiny, "encoderblock_0", 5).state_dict()
     state = torch.random.get_rng_state()
     build(family.tiny, "encoderblock_1", 5)
@@ -223,7 +223,7 @@ def test_a_component_is_shared_and_a_headless_path_answers_the_class_token(name:
     parts = path.components()
     headless = family.path(family.tiny.changed(classes=0), {r: p for r, p in parts.items() if r != HEAD})
     other = family.tiny.changed(classes=3)
-    second = family.path(other, {**parts, HEAD: family.builder.component(other, HEAD, 1)})
+    second = family.path(other, {**parts, HEAD: family.path.component(other, HEAD, 1)})
     for one in (headless, second):
         assert all(part is parts[role] for role, part in one.components().items() if role != HEAD)
     assert second(batch).shape == (3, 3)
@@ -246,14 +246,14 @@ def test_half_precision_answers_nearly_the_same(name: str, key: str) -> None:
 
 def test_weights_of_another_structure_are_refused() -> None:
     tiny, from_state = VISION.tiny, VISION_BUILDER.restore
-    state = VISION_BUILDER.component(tiny, HEAD, 0).state_dict()
+    state = VisionPath.component(tiny, HEAD, 0).state_dict()
     with pytest.raises(DataError, match=r"'head' has 'project\.bias' of shape \(5,\), and this path needs \(6,\)"):
         from_state(tiny.changed(classes=6), HEAD, state)
     with pytest.raises(DataError, match=r"'head' lacks 'project\.bias'"):
         from_state(tiny, HEAD, {"project.weight": state["project.weight"]})
     with pytest.raises(DataError, match=r"'head' has an unknown 'extra'"):
         from_state(tiny, HEAD, {**state, "extra": torch.zeros(1)})
-    positions = TEXT_BUILDER.component(TEXT.tiny, POSITIONS, 0).state_dict()
+    positions = TextPath.component(TEXT.tiny, POSITIONS, 0).state_dict()
     with pytest.raises(DataError, match="of shape"):
         TEXT_BUILDER.restore(TEXT.tiny.changed(length=9), POSITIONS, positions)
     with pytest.raises(DataError, match="unknown 'tokenizer'"):
@@ -277,11 +277,11 @@ def test_an_h_model_that_hears_one_way_is_refused() -> None:
     spec["structure"]["causal"] = True
     wide = VISION.tiny.changed(width=64, heads=4, layers=1, blocks={"encoderblock_0": spec})
     with pytest.raises(UsageError, match="causal = false"):
-        VISION_BUILDER.component(wide, "encoderblock_0", 0)
+        VisionPath.component(wide, "encoderblock_0", 0)
 
 
 def test_a_gate_of_one_is_the_layer_itself() -> None:
     structure = VISION.tiny.changed(blocks={"encoderblock_0": {"kind": "lstm"}})
-    block = VISION_BUILDER.component(structure, "encoderblock_0", 1)
+    block = VisionPath.component(structure, "encoderblock_0", 1)
     x = torch.randn(2, 5, 32)
     assert torch.equal(block(x), block.layer(x).y)  # type: ignore[operator]

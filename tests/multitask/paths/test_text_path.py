@@ -40,7 +40,7 @@ def texts(lengths: list[int], columns: int, *, fill: int = 0, seed: int = 0) -> 
 
 
 def fresh(structure: TextStructure) -> TextPath:
-    return TextPath(structure, {role: build_component(structure, role, 0) for role in structure.roles})
+    return TextPath.fresh(structure, 0)
 
 
 @given(old=st.integers(1, 12), new=st.integers(1, 30))

@@ -65,10 +65,6 @@ class ComponentBuilder(PathBuilder[S]):
     # What differs between kinds
 
     @abstractmethod
-    def component(self, structure: S, role: str, seed: int, *, identity: bool = False) -> nn.Module:
-        """A new component, on the CPU in float32; see ``paths.model.new_component``."""
-
-    @abstractmethod
     def resize(self, structure: S, role: str, state: State, seed: int) -> dict[str, Tensor]:
         """Weights of a component for another size; see ``SinglepathKind.resizable``."""
 
@@ -90,7 +86,7 @@ class ComponentBuilder(PathBuilder[S]):
         Raises:
             UsageError: it needs some, and there is no task.
         """
-        return self.component(structure, role, seed, identity=identity)
+        return self.path.component(structure, role, seed, identity=identity)
 
     def preparation(self, structure: S, components: Components) -> Mapping[str, Any]:
         """All on which the answers of the path depend besides weights and structure, JSON."""
@@ -113,7 +109,7 @@ class ComponentBuilder(PathBuilder[S]):
         Raises:
             DataError: weights of another component: what is missing, not wanted, or of another shape.
         """
-        return filled(self.component(structure, role, 0), role, state)
+        return filled(self.path.component(structure, role, 0), role, state)
 
     def build(
         self, structure: S, request: PathRequest, pool: BlobPool, task: SampleTask, precision: Precision

@@ -43,6 +43,17 @@ def image_input(structure: ImageStructure) -> DenseInput:
     return DenseInput(structure, partial(read_images, structure), "images", words)
 
 
+def check_images(structure: ImageStructure, images: Tensor) -> None:
+    """Check that images are of the size that a path reads.
+
+    Raises:
+        UsageError: they are not of shape (B, channels, S, S).
+    """
+    wanted = (structure.channels, structure.image_size, structure.image_size)
+    if tuple(images.shape[1:]) != wanted:
+        raise UsageError(f"this path reads images of shape {wanted}; {tuple(images.shape[1:])} were given.")
+
+
 def read_samples(structure: ImageStructure, samples: PathSamples) -> Tensor:
     """Input of a path from samples (B, channels, S, S), in [-1, 1]."""
     return torch.cat([prepare_images(structure, view) for view in samples.images])

@@ -108,6 +108,16 @@ class ComponentPath(nn.Module, Generic[P]):
     def sizes(structure: Any) -> dict[str, int]:
         """Role -> parameters of its component."""
 
+    @staticmethod
+    @abstractmethod
+    def component(structure: Any, role: str, seed: int, *, identity: bool = False) -> nn.Module:
+        """A new component, on the CPU in float32; see ``new_component``."""
+
+    @classmethod
+    def fresh(cls, structure: P, seed: int) -> Self:
+        """A path all of whose components are new."""
+        return cls(structure, {role: cls.component(structure, role, seed) for role in structure.roles})
+
     @property
     def input_spec(self) -> dict[str, Any]:
         """See ``PathStructure.input_spec``."""

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from evodevo.errors import UsageError
 from evodevo.multitask.evaluate_settings import PathRequest
 from evodevo.multitask.paths.builder import ComponentBuilder, Components, Read, State
-from evodevo.multitask.paths.convolution.model import ConvolutionPath, build_component, components_from, resize_block
+from evodevo.multitask.paths.convolution.model import ConvolutionPath, components_from, resize_block
 from evodevo.multitask.paths.convolution.spec import ConvolutionStructure, path_work
 from evodevo.multitask.paths.images import read_samples
 from evodevo.multitask.roots.files import builtin_root
@@ -20,9 +20,6 @@ class ConvolutionBuilder(ComponentBuilder[ConvolutionStructure]):
     """See ``ComponentBuilder``."""
 
     path = ConvolutionPath
-
-    def component(self, structure: ConvolutionStructure, role: str, seed: int, *, identity: bool = False) -> nn.Module:
-        return build_component(structure, role, seed, identity=identity)
 
     def resize(self, structure: ConvolutionStructure, role: str, state: State, seed: int) -> dict[str, Tensor]:
         return resize_block(structure, role, state, seed)

@@ -11,7 +11,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from evodevo.errors import UsageError
 from evodevo.multitask.paths.blocks import Head
 from evodevo.multitask.paths.blocks_spec import ADAPTER, BLOCK, EMBEDDING, HEAD, NORM
 from evodevo.multitask.paths.convolution.spec import (
@@ -21,7 +20,7 @@ from evodevo.multitask.paths.convolution.spec import (
     role_parameters,
 )
 from evodevo.multitask.paths.dense import DenseInput
-from evodevo.multitask.paths.images import image_input
+from evodevo.multitask.paths.images import check_images, image_input
 from evodevo.multitask.paths.model import ComponentPath, filled, seeded
 from evodevo.networks.base import Representation
 
@@ -140,10 +139,9 @@ class ConvolutionPath(ComponentPath[ConvolutionStructure]):
     def sizes(structure: ConvolutionStructure) -> dict[str, int]:
         return role_parameters(structure)
 
-    @classmethod
-    def fresh(cls, structure: ConvolutionStructure, seed: int) -> ConvolutionPath:
-        """A path all of whose components are new."""
-        return cls(structure, {role: build_component(structure, role, seed) for role in structure.roles})
+    @staticmethod
+    def component(structure: ConvolutionStructure, role: str, seed: int, *, identity: bool = False) -> nn.Module:
+        return build_component(structure, role, seed, identity=identity)
 
     def dense_inputs(self) -> dict[str, DenseInput]:
         """Its one entry of a batch, the whole; see ``Multipath.dense_inputs``."""
@@ -163,9 +161,7 @@ class ConvolutionPath(ComponentPath[ConvolutionStructure]):
         Raises:
             UsageError: images of another size.
         """
-        wanted = (self.structure.channels, *self.input_spec["size"])
-        if tuple(images.shape[1:]) != wanted:
-            raise UsageError(f"this path reads images of shape {wanted}; {tuple(images.shape[1:])} were given.")
+        check_images(self.structure, images)
         # Bytes come with channels last. In that layout PyTorch 2.13 crashes on a CPU where a group norm learns and what
         # it reads does not.
         x = images.contiguous()

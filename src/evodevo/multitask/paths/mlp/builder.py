@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from evodevo.errors import UsageError
 from evodevo.multitask.paths.builder import ComponentBuilder, Components, Read, State
 from evodevo.multitask.paths.built import PathSamples
-from evodevo.multitask.paths.mlp.model import MLPPath, RowEmbedding, build_component, resize_block
+from evodevo.multitask.paths.mlp.model import MLPPath, RowEmbedding, resize_block
 from evodevo.multitask.paths.mlp.spec import MLPStructure, path_work
 from evodevo.tasks.base import SampleTask
 from evodevo.tasks.inputs import InputSpec
@@ -28,13 +28,10 @@ class MLPBuilder(ComponentBuilder[MLPStructure]):
 
     path = MLPPath
 
-    def component(self, structure: MLPStructure, role: str, seed: int, *, identity: bool = False) -> nn.Module:
-        return build_component(structure, role, seed, identity=identity)
-
     def of_samples(
         self, structure: MLPStructure, role: str, seed: int, task: SampleTask | None, *, identity: bool
     ) -> nn.Module:
-        made = self.component(structure, role, seed, identity=identity)
+        made = self.path.component(structure, role, seed, identity=identity)
         if isinstance(made, RowEmbedding):
             if task is None:
                 raise UsageError("an embedding takes the statistics of a task's samples, and this root has no task.")

@@ -115,10 +115,9 @@ class MLPPath(ComponentPath[MLPStructure]):
     def sizes(structure: MLPStructure) -> dict[str, int]:
         return role_parameters(structure)
 
-    @classmethod
-    def fresh(cls, structure: MLPStructure, seed: int) -> MLPPath:
-        """A path all of whose components are new; its embedding has measured nothing."""
-        return cls(structure, {role: build_component(structure, role, seed) for role in structure.roles})
+    @staticmethod
+    def component(structure: MLPStructure, role: str, seed: int, *, identity: bool = False) -> nn.Module:
+        return build_component(structure, role, seed, identity=identity)
 
     def dense_inputs(self) -> dict[str, DenseInput]:
         """Its one entry of a batch, the whole; see ``Multipath.dense_inputs``."""

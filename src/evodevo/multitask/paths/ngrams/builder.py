@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from functools import partial
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from evodevo.multitask.paths.builder import ComponentBuilder, Components, Read, State
 from evodevo.multitask.paths.mlp.model import resize_block
-from evodevo.multitask.paths.ngrams.model import NgramPath, build_component
+from evodevo.multitask.paths.ngrams.model import NgramPath
 from evodevo.multitask.paths.ngrams.spec import NgramStructure, work_of
 from evodevo.multitask.paths.text.reading import byte_texts
 
@@ -17,9 +17,6 @@ class NgramBuilder(ComponentBuilder[NgramStructure]):
     """See ``ComponentBuilder``."""
 
     path = NgramPath
-
-    def component(self, structure: NgramStructure, role: str, seed: int, *, identity: bool = False) -> nn.Module:
-        return build_component(structure, role, seed, identity=identity)
 
     def resize(self, structure: NgramStructure, role: str, state: State, seed: int) -> dict[str, Tensor]:
         return resize_block(structure.behind, role, state, seed)

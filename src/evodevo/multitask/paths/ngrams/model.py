@@ -80,10 +80,9 @@ class NgramPath(ComponentPath[NgramStructure]):
     def sizes(structure: NgramStructure) -> dict[str, int]:
         return role_parameters(structure)
 
-    @classmethod
-    def fresh(cls, structure: NgramStructure, seed: int) -> NgramPath:
-        """A path all of whose components are new."""
-        return cls(structure, {role: build_component(structure, role, seed) for role in structure.roles})
+    @staticmethod
+    def component(structure: NgramStructure, role: str, seed: int, *, identity: bool = False) -> nn.Module:
+        return build_component(structure, role, seed, identity=identity)
 
     def dense_inputs(self) -> dict[str, DenseInput]:
         """Its one entry of a batch, the whole; see ``Multipath.dense_inputs``."""

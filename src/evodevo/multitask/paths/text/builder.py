@@ -30,14 +30,11 @@ class TextBuilder(ComponentBuilder[TextStructure]):
 
     path = TextPath
 
-    def component(self, structure: TextStructure, role: str, seed: int, *, identity: bool = False) -> nn.Module:
-        return build_component(structure, role, seed, identity=identity)
-
     def of_samples(
         self, structure: TextStructure, role: str, seed: int, task: SampleTask | None, *, identity: bool
     ) -> nn.Module:
         if role != EMBEDDING or structure.tokenizer == "bytes":
-            return self.component(structure, role, seed, identity=identity)
+            return self.path.component(structure, role, seed, identity=identity)
         if task is None:
             raise UsageError("a tokenizer is trained on the texts of a task, and this root has none.")
         places = np.arange(min(task.count("train"), _MOST_TEXTS))

@@ -88,6 +88,10 @@ class TextPath(BlockPath[TextStructure]):
     def sizes(structure: TextStructure) -> dict[str, int]:
         return role_parameters(structure)
 
+    @staticmethod
+    def component(structure: TextStructure, role: str, seed: int, *, identity: bool = False) -> nn.Module:
+        return build_component(structure, role, seed, identity=identity)
+
     def dense_inputs(self) -> dict[str, DenseInput]:
         """Its one entry of a batch, the whole; see ``Multipath.dense_inputs``."""
         kept, length = self.parts[EMBEDDING].state_dict().get("tokenizer"), self.structure.length

@@ -11,7 +11,7 @@ from evodevo.multitask.evaluate_settings import PathRequest
 from evodevo.multitask.paths.builder import ComponentBuilder, Components, Read, State
 from evodevo.multitask.paths.images import read_samples
 from evodevo.multitask.paths.vision.expansion import resize_positions
-from evodevo.multitask.paths.vision.model import VisionPath, build_component
+from evodevo.multitask.paths.vision.model import VisionPath
 from evodevo.multitask.paths.vision.roots import read_root
 from evodevo.multitask.paths.vision.spec import VisionStructure, path_flops
 
@@ -20,9 +20,6 @@ class VisionBuilder(ComponentBuilder[VisionStructure]):
     """See ``ComponentBuilder``."""
 
     path = VisionPath
-
-    def component(self, structure: VisionStructure, role: str, seed: int, *, identity: bool = False) -> nn.Module:
-        return build_component(structure, role, seed, identity=identity)
 
     def resize(self, structure: VisionStructure, role: str, state: State, seed: int) -> dict[str, Tensor]:
         return resize_positions(state, structure.grid)

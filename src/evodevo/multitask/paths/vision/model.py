@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from evodevo.errors import UsageError
 from evodevo.multitask.paths.dense import DenseInput
-from evodevo.multitask.paths.images import image_input
+from evodevo.multitask.paths.images import check_images, image_input
 from evodevo.multitask.paths.model import BlockPath, new_component
 from evodevo.multitask.paths.vision.spec import VisionStructure, role_parameters
 from evodevo.networks.base import Representation
@@ -49,10 +48,9 @@ class VisionPath(BlockPath[VisionStructure]):
     def sizes(structure: VisionStructure) -> dict[str, int]:
         return role_parameters(structure)
 
-    @classmethod
-    def fresh(cls, structure: VisionStructure, seed: int) -> VisionPath:
-        """A path all of whose components are new."""
-        return cls(structure, {role: build_component(structure, role, seed) for role in structure.roles})
+    @staticmethod
+    def component(structure: VisionStructure, role: str, seed: int, *, identity: bool = False) -> nn.Module:
+        return build_component(structure, role, seed, identity=identity)
 
     def dense_inputs(self) -> dict[str, DenseInput]:
         """Its one entry of a batch, the whole; see ``Multipath.dense_inputs``."""
@@ -72,7 +70,5 @@ class VisionPath(BlockPath[VisionStructure]):
         Raises:
             UsageError: images of another size.
         """
-        wanted = (self.structure.channels, *self.input_spec["size"])
-        if tuple(images.shape[1:]) != wanted:
-            raise UsageError(f"this path reads images of shape {wanted}; {tuple(images.shape[1:])} were given.")
+        check_images(self.structure, images)
         return self._through(images)
