@@ -16,7 +16,7 @@ from evodevo.module_zoo.modules.zoo import start_zoo
 from evodevo.multitask.paths.frozen import FrozenPath
 from evodevo.multitask.paths.multipath.model import Multipath
 from evodevo.multitask.paths.network.model import NetworkPath
-from evodevo.multitask.paths.network.spec import NetworkInput, NetworkPart
+from evodevo.multitask.paths.network.spec import NetworkInput, NetworkOutput, NetworkPart
 from evodevo.multitask.run.dense_export import DensePath
 from evodevo.multitask.source.exporter import PATH_SOURCE
 from evodevo.multitask.source.program import path_program
@@ -98,6 +98,14 @@ def test_the_source_answers_as_the_path(plain: dict[str, Any], read: NetworkInpu
 
 
 @torch.no_grad()
+def test_an_h_model_of_several_outputs_is_their_mean() -> None:
+    outputs = [NetworkOutput(name=name, kind="class", size=3).model_dump() for name in ("digit", "colour")]
+    network, batch = path_of(H, PICTURE, outputs=outputs), samples("image")
+    wanted = DensePath(network)(batch)
+    torch.testing.assert_close(written(network)(batch), wanted, rtol=0, atol=1e-5 * float(wanted.abs().max()))
+
+
+@torch.no_grad()
 def test_inputs_that_the_network_does_not_read_are_none() -> None:
     unread = TEXT.model_copy(update={"use": "unread"})
     network = path_of(changed(ZOO, without=["text"]), unread, PICTURE)
@@ -110,9 +118,8 @@ def test_inputs_that_the_network_does_not_read_are_none() -> None:
 def test_several_imports_share_one_file(tmp_path: Path) -> None:
     """As the main path with a head and as supports without, next to a path of blocks."""
     main = path_of(ZOO, PICTURE)
-    wider = path_of(
-        changed(ZOO, pool="attention", without=["text"]), TEXT.model_copy(update={"use": "unread"}), PICTURE, classes=0
-    )
+    unread = TEXT.model_copy(update={"use": "unread"})
+    wider = path_of(changed(ZOO, pool="attention", without=["text"]), unread, COLOURED, classes=0)
     others = [wider, path_of(H, COLOURED, classes=0), vision_path(1, classes=0)]
     frozen = [FrozenPath(one, reads=str(place)) for place, one in enumerate([main, *others])]
     joint = Multipath(frozen[0], frozen[1:], len(CLASSES), [8, 8, others[2].structure.width]).eval()
