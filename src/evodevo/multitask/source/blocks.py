@@ -115,11 +115,11 @@ class Head(nn.Module):
         return self.project(x)
 ''',
 )
-PREPARED = Fragment(
-    "prepared",
+FITTED = Fragment(
+    "fitted",
     '''
-def prepared(images, channels, size):
-    """Images (B, height, width, 1 or 3) of bytes -> (B, channels, size, size) in [-1, 1].
+def fitted(images, channels, height, width):
+    """Images (B, any height and width, 1 or 3) of bytes -> numbers (B, channels, height, width), 0 to 255.
 
     Colour becomes brightness where the path reads grey; images of another size are resized without their aspect."""
     x = images.permute(0, 3, 1, 2).float()
@@ -127,10 +127,19 @@ def prepared(images, channels, size):
         x = (x * x.new_tensor([0.299, 0.587, 0.114]).view(1, 3, 1, 1)).sum(1, keepdim=True)
     elif x.shape[1] != channels:
         x = x.expand(-1, channels, -1, -1)
-    if tuple(x.shape[2:]) != (size, size):
-        x = F.interpolate(x, (size, size), mode="bilinear", antialias=True, align_corners=False)
-    return (x / 127.5 - 1).clamp(-1, 1)
+    if tuple(x.shape[2:]) != (height, width):
+        x = F.interpolate(x, (height, width), mode="bilinear", antialias=True, align_corners=False)
+    return x
 ''',
+)
+PREPARED = Fragment(
+    "prepared",
+    '''
+def prepared(images, channels, size):
+    """Images (B, height, width, 1 or 3) of bytes -> (B, channels, size, size) in [-1, 1]."""
+    return (fitted(images, channels, size, size) / 127.5 - 1).clamp(-1, 1)
+''',
+    (FITTED,),
 )
 VISION_PATH = Fragment(
     "VisionPath",

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from evodevo.multitask.paths.network.model import NetworkPath
 from evodevo.multitask.paths.network.spec import NetworkInput
+from evodevo.multitask.source.blocks import FITTED
 from evodevo.networks.base import Network
 from evodevo.networks.source.arguments import argument_pairs
 from evodevo.operators.source.sheet import Fragment, SourceSheet
@@ -16,18 +17,11 @@ SIZED = Fragment(
     "sized",
     '''
 def sized(images, channels, height, width):
-    """Images (B, height, width, 1 or 3) of bytes -> the same of another size and number of channels, as bytes.
-
-    Colour becomes brightness where the network reads grey; images of another size are resized without their aspect."""
-    x = images.permute(0, 3, 1, 2).float()
-    if x.shape[1] != channels and channels == 1:
-        x = (x * x.new_tensor([0.299, 0.587, 0.114]).view(1, 3, 1, 1)).sum(1, keepdim=True)
-    elif x.shape[1] != channels:
-        x = x.expand(-1, channels, -1, -1)
-    if tuple(x.shape[2:]) != (height, width):
-        x = F.interpolate(x, (height, width), mode="bilinear", antialias=True, align_corners=False)
+    """Images (B, any height and width, 1 or 3) of bytes -> bytes (B, height, width, channels)."""
+    x = fitted(images, channels, height, width)
     return x.round().clamp(0, 255).to(torch.uint8).permute(0, 2, 3, 1).contiguous()
 ''',
+    (FITTED,),
 )
 _PATH = '''
 class NetworkPath(nn.Module):
