@@ -8,15 +8,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from torch import nn
 
 from evodevo.cli.application import run
-from evodevo.errors import UsageError
+from evodevo.errors import EvodevoError, NotFoundError, UsageError
 from evodevo.execution.serial import SerialExecutor
+from evodevo.multitask.paths.convolution.model import ConvolutionPath
 from evodevo.multitask.paths.convolution.spec import PRESETS, role_parameters
 from evodevo.multitask.paths.weights import load_state
-from evodevo.multitask.roots.files import FOLDER, builtin_root, structure_in
+from evodevo.multitask.roots.files import FOLDER, STRUCTURE, builtin_root, structure_in
 from evodevo.multitask.roots.training import (
     TrainingSet,
     accuracy,
@@ -84,6 +85,39 @@ def test_another_class_structure_or_word_begins_otherwise(tmp_path: Path) -> Non
         create_system("f", root="builtin:faces", store=tmp_path / "runs")
     with pytest.raises(UsageError, match="a structure of its own"):
         create_system("g", root=NAME, overrides={"root": {"structure": {"widths": [16]}}}, store=tmp_path / "runs")
+
+
+def test_a_file_of_a_root_is_a_root_and_another_file_is_none(tmp_path: Path) -> None:
+    mine = tmp_path / "mine.safetensors"
+    structure = PRESETS["tiny"].changed(widths=(8, 16, 24))
+    made = ConvolutionPath.fresh(structure, 5)
+    save(made, mine)
+    store = tmp_path / "runs"
+    create_system("zoo", root=f"checkpoint:{mine}", store=store)
+    with SerialExecutor() as executor, Store.open(store) as opened:
+        system = System.open(opened, "zoo")
+        system.run(system.agents(), 1, executor)
+        (root,) = system.view().offers.values()
+        assert root.path.structure["widths"] == [8, 16, 24]
+        for part in root.components:
+            state = load_state(opened.blobs, part.digest, part.role)
+            assert all(torch.equal(one, made.parts[part.role].state_dict()[name]) for name, one in state.items())
+    new = add_task("zoo", "digits", store=store, cache_folder=tmp_path / "cache")[0]
+    assert new.agent.settings["options"]["hyperparameters"]["ds_shift"]["default"] > 0
+
+    (tmp_path / "text.safetensors").write_text("no tensors")
+    save_file({"a": torch.zeros(1)}, tmp_path / "bare.safetensors")
+    save_file({"a": torch.zeros(1)}, tmp_path / "list.safetensors", metadata={STRUCTURE: "[1]"})
+    save_file({"a": torch.zeros(1)}, tmp_path / "odd.safetensors", metadata={STRUCTURE: '{"widths": "wide"}'})
+    for name, words in (("text", "is no root"), ("bare", "is no root"), ("list", "is no root"), ("odd", "widths")):
+        with pytest.raises(EvodevoError, match=words):
+            create_system(name, root=f"checkpoint:{tmp_path / name}.safetensors", store=store)
+    with pytest.raises(NotFoundError, match=r"no file of a root at .*gone\.safetensors"):
+        create_system("gone", root=f"checkpoint:{tmp_path}/gone.safetensors", store=store)
+    with pytest.raises(UsageError, match="a structure of its own"):
+        create_system("own", root=f"checkpoint:{mine}", overrides={"root": {"structure": {"grid": 1}}}, store=store)
+    with pytest.raises(UsageError, match=r"checkpoint:FILE\.safetensors"):
+        create_system("folder", root=f"checkpoint:{tmp_path}", store=store)
 
 
 def test_new_agents_of_images_move_them_and_published_ones_do_not(tmp_path: Path) -> None:

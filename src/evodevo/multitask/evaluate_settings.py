@@ -69,7 +69,8 @@ class PathRequest(Settings):
         blobs: folder of the pool.
         cache: folder of prepared data and representations; None is the user's.
         root: origin of a root that is not trained: "random_init" or "checkpoint".
-        checkpoint: for such a root, folder of a Hugging Face ViT, or ``builtin:NAME``, a root of the package.
+        checkpoint: for such a root, folder of a Hugging Face ViT, ``builtin:NAME``, a root of the package, or the file
+            of another such root.
         together: tasks that train a root together; the path has no head then, and ``task`` is its name alone.
     """
 

@@ -22,9 +22,9 @@ def create(
         typer.Option(
             metavar="ROOT",
             help="builtin:characters or builtin:characters_tiny (in the package), random_init, pretrain:NAME (of a"
-            " task), checkpoint:FOLDER (a ViT), or, beside another one, joint (trained by the system's tasks together)"
-            " or joint:NAME,NAME.  [default: builtin:characters for ConvSmall, builtin:characters_tiny for ConvTiny,"
-            " else random_init]",
+            " task), checkpoint:FOLDER (a ViT), checkpoint:FILE.safetensors (a root that you trained), or, beside"
+            " another one, joint (trained by the system's tasks together) or joint:NAME,NAME.  [default:"
+            " builtin:characters for ConvSmall, builtin:characters_tiny for ConvTiny, else random_init]",
         ),
     ] = None,
     data: Annotated[

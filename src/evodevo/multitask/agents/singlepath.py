@@ -48,7 +48,8 @@ class SinglepathOptions(Settings):
         structure: for a root, differences from the preset of its class.
         root: origin of a root: ``random_init``, ``pretrain`` on the agent's task, from a ``checkpoint``, or ``joint``,
             trained on several tasks together.
-        checkpoint: for such a root, folder of a Hugging Face ViT, or ``builtin:NAME``, a root of the package.
+        checkpoint: for such a root, folder of a Hugging Face ViT, ``builtin:NAME``, a root of the package, or the file
+            of another such root.
         together: for a joint root, its tasks.
         begins: for a joint root, name of the root whose path it copies and trains.
     """

@@ -85,7 +85,8 @@ def create_system(
     Args:
         name: unique in the store.
         root: ``random_init``, ``builtin:NAME`` (of the package), ``pretrain:NAME`` (trained on that task) or
-            ``checkpoint:FOLDER`` (a Hugging Face ViT); None is the package's for classes that have one, else at random.
+            ``checkpoint:FOLDER`` (a Hugging Face ViT) or ``checkpoint:FILE.safetensors`` (a root that
+            ``multitask.roots.training`` wrote); None is the package's for classes that have one, else at random.
         data: data of the task NAME; without it NAME begins with ``digits``.
         kind: class of agents that the root is for; see ``AGENTS``.
         seed: seed of all draws in the system.

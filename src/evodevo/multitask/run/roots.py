@@ -12,7 +12,7 @@ from typing import Any
 
 from evodevo.errors import NotFoundError, UsageError, unknown_name
 from evodevo.multitask.agent import AGENTS
-from evodevo.multitask.roots.files import BUILTIN, builtin_root
+from evodevo.multitask.roots.files import BUILTIN, builtin_root, root_file
 from evodevo.multitask.rules import OURS
 from evodevo.multitask.run.checks import check_class, check_modalities
 from evodevo.multitask.run.settings import prepare_task, table_of, with_own
@@ -81,7 +81,8 @@ def plan_root(
     """Check a root, and read the data of its task.
 
     Args:
-        root: ``random_init``, ``pretrain:NAME``, ``checkpoint:FOLDER`` or ``builtin:NAME``.
+        root: ``random_init``, ``pretrain:NAME``, ``checkpoint:FOLDER``, ``checkpoint:FILE.safetensors`` or
+            ``builtin:NAME``.
         kind: its class of agents.
         data: data of the task NAME.
         given: nested settings of the root.
@@ -90,7 +91,7 @@ def plan_root(
 
     Raises:
         UsageError, DataError: something cannot be used.
-        NotFoundError: no such folder.
+        NotFoundError: no such folder or file.
     """
     check_class(kind)
     how, word = _words_of(root)
@@ -109,9 +110,10 @@ def plan_root(
             agent = agent.model_copy(update={"training": dict(FLAT_COURSE)})
     elif data is not None or "task" in own:
         raise UsageError(f"only a root that is pretrained has data; {root} has none. Give --root pretrain:NAME.")
-    if word.startswith(BUILTIN) and "structure" in own:
+    ours = how == CHECKPOINT and root_file(word) is not None
+    if ours and "structure" in own:
         raise UsageError(f"{word} has a structure of its own; leave root.structure out, or take --root random_init.")
-    agent = with_own(kind, agent, system, own, root=how != CHECKPOINT or word.startswith(BUILTIN))
+    agent = with_own(kind, agent, system, own, root=how != CHECKPOINT or ours)
     if how == CHECKPOINT:
         agent = agent.model_copy(update={"options": {**agent.options, CHECKPOINT: word}})
     return PlannedRoot(kind, how, word if how == PRETRAIN else None, agent, samples)
@@ -127,10 +129,16 @@ def _words_of(text: str) -> tuple[str, str]:
             "create SYSTEM --beside --root joint."
         )
     if bool(word) != (how != RANDOM) or (colon and how == RANDOM):
-        raise UsageError(f"a root is random_init, builtin:NAME, pretrain:NAME or checkpoint:FOLDER; got {text[:80]!r}.")
+        raise UsageError(
+            "a root is random_init, builtin:NAME, pretrain:NAME, checkpoint:FOLDER or checkpoint:FILE.safetensors; got "
+            f"{text[:80]!r}."
+        )
     if builtin_root(text) is not None:
         return CHECKPOINT, text
     if how == CHECKPOINT:
+        file = root_file(word)
+        if file is not None:
+            return CHECKPOINT, str(file)
         folder = Path(word).expanduser().resolve()
         if not folder.is_dir():
             raise NotFoundError(f"no folder of a checkpoint at {folder}.")

@@ -13,7 +13,7 @@ from evodevo.multitask.paths.builder import ComponentBuilder, Components, Read, 
 from evodevo.multitask.paths.convolution.model import ConvolutionPath, components_from, resize_block
 from evodevo.multitask.paths.convolution.spec import ConvolutionStructure, path_work
 from evodevo.multitask.paths.images import read_samples
-from evodevo.multitask.roots.files import builtin_root
+from evodevo.multitask.roots.files import root_file
 
 
 class ConvolutionBuilder(ComponentBuilder[ConvolutionStructure]):
@@ -34,7 +34,7 @@ class ConvolutionBuilder(ComponentBuilder[ConvolutionStructure]):
         return f"{structure.image_size} x {structure.channels}"
 
     def root_of(self, structure: ConvolutionStructure, request: PathRequest) -> dict[str, nn.Module]:
-        file = builtin_root(request.checkpoint or "")
+        file = root_file(request.checkpoint or "")
         if file is None:
             raise UsageError(f"a root of a convolutional path is no folder; {request.checkpoint} was given.")
         with safe_open(file, framework="pt") as opened:

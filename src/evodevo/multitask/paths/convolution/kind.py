@@ -27,7 +27,7 @@ from evodevo.multitask.paths.convolution.spec import (
     path_work,
     role_parameters,
 )
-from evodevo.multitask.roots.files import BUILTIN, builtin_root, structure_in
+from evodevo.multitask.roots.files import BUILTIN, root_file, structure_in
 
 if TYPE_CHECKING:
     from evodevo.multitask.paths.builder import PathBuilder
@@ -81,10 +81,11 @@ class ConvolutionPaths(ComponentKind[ConvolutionStructure]):
         return frozenset({"image"})
 
     def checkpoint(self, folder: str) -> ConvolutionStructure:
-        file = builtin_root(folder)
+        file = root_file(folder)
         if file is None:
             raise UsageError(
-                f"a convolutional path begins with a root of the package, {BUILTIN}NAME; {folder} was given."
+                f"a convolutional path begins with a root of the package, {BUILTIN}NAME, or with a file of one, "
+                f"checkpoint:FILE.safetensors; {folder} was given."
             )
         return self.structure(structure_in(file), folder)
 
