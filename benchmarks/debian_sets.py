@@ -1,6 +1,7 @@
 """Makes folders of images and of recorded speech from Debian's packages: kinds of data that no choice here has seen.
 
-Run: python benchmarks/debian_sets.py --to FOLDER [--packages FOLDER] [--sets clipart,icons,terrain,scripts,prompts]
+Run: python benchmarks/debian_sets.py --to FOLDER [--packages FOLDER]
+     [--sets clipart,icons,terrain,scripts,prompts,units,emoji,symbols]
 
 Needs Debian's ``apt-get`` and ``dpkg-deb``; packages that lie in the folder of --packages are not fetched again. Each
 set becomes ``FOLDER/SET/{train,test}/CLASS/``, a quarter of it for the test, and what belongs together (the same
@@ -12,6 +13,9 @@ drawing in another version, the same letter in another font, the same sentence i
 - scripts: single letters of fonts-noto-core, 32 pixels wide, by the first word of their name in Unicode, which for
   most is their script (Arabic, Cherokee, Yi, but also Old and Mathematical); 20 classes.
 - prompts: sentences of asterisk-core-sounds, sounds of telephones, by their language; 5 classes, one speaker each.
+- units: creatures of the game wesnoth, each in its movements, by their race (drakes, nagas, orcs, ...); 14 classes.
+- emoji: coloured drawings of fonts-noto-color-emoji by their group in Unicode (food, people, flags, ...); 9 classes.
+- symbols: signs of fonts-noto-core that are no letters, by the first word of their name (braille, ...); 20 classes.
 """
 
 from __future__ import annotations
@@ -23,11 +27,11 @@ import shutil
 import subprocess
 import unicodedata
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from PIL import Image, ImageDraw, ImageFont
+from PIL import Image, ImageDraw, ImageFont, ImageOps
 
 SIDE = 64
 """Pixels of the longer side of a picture, at most."""
@@ -44,6 +48,15 @@ SHORTEST = 4_000
 """Bytes of a sound, a quarter of a second; some prompts are empty."""
 SCRIPTS = 20
 """Number of scripts, those with the most letters."""
+RACES = (
+    "drakes dunefolk dwarves elves-wood goblins human-loyalists human-magi human-outlaws monsters nagas orcs saurians "
+    "undead undead-skeletal"
+)
+STRIKE = 109
+"""Size in points of the pictures in the font of emoji, which has no other."""
+LETTERS = ("Lo", "Lu", "Ll")
+SIGNS = ("So", "Sm", "Sc", "Sk", "Po", "No")
+"""Categories of Unicode: signs, and numbers that are no digits."""
 
 
 @dataclass(frozen=True)
@@ -95,12 +108,47 @@ def icons(packages: Path) -> Iterator[Sample]:
 
 def terrain(packages: Path) -> Iterator[Sample]:
     """Tiles of a map by ground."""
-    found = unpacked("wesnoth-1.16-data", packages) / "usr/share/games/wesnoth/1.16/data/core/images/terrain"
-    return by_folder(found, TERRAIN)
+    return by_folder(wesnoth(packages) / "terrain", TERRAIN)
+
+
+def wesnoth(packages: Path) -> Path:
+    """The images of the game."""
+    return unpacked("wesnoth-1.16-data", packages) / "usr/share/games/wesnoth/1.16/data/core/images"
+
+
+def units(packages: Path) -> Iterator[Sample]:
+    """Creatures by race; all movements of one creature belong together."""
+    for sample in by_folder(wesnoth(packages) / "units", RACES):
+        creature = Path(str(sample.source)).stem.partition("-")[0]
+        yield Sample(sample.label, f"{sample.label}/{creature}", sample.source)
+
+
+def emoji(packages: Path) -> Iterator[Sample]:
+    """Coloured drawings by their group in Unicode; colours of skin and hair of one drawing belong together."""
+    font = unpacked("fonts-noto-color-emoji", packages) / "usr/share/fonts/truetype/noto/NotoColorEmoji.ttf"
+    listed = unpacked("unicode-data", packages) / "usr/share/unicode/emoji/emoji-test.txt"
+    group = ""
+    for line in listed.read_text(encoding="utf-8").splitlines():
+        if line.startswith("# group:"):
+            group = line.partition(":")[2].split()[0].lower()
+        elif "; fully-qualified" in line and group != "component":
+            characters = "".join(chr(int(code, 16)) for code in line.partition(";")[0].split())
+            name = line.partition("# ")[2].split(" ", 2)[2].partition(":")[0]
+            yield Sample(group, name, (characters, font))
 
 
 def scripts(packages: Path) -> Iterator[Sample]:
     """Letters by script, each in every font that has it."""
+    return by_first_word(packages, LETTERS)
+
+
+def symbols(packages: Path) -> Iterator[Sample]:
+    """Signs by the first word of their name, each in every font that has it."""
+    return by_first_word(packages, SIGNS)
+
+
+def by_first_word(packages: Path, categories: Container[str]) -> Iterator[Sample]:
+    """Characters of these categories by the first word of their name in Unicode, of those with most characters."""
     from fontTools.ttLib import TTFont
 
     letters: dict[str, dict[str, list[Path]]] = defaultdict(lambda: defaultdict(list))
@@ -108,7 +156,7 @@ def scripts(packages: Path) -> Iterator[Sample]:
     for file in sorted(fonts.glob("*-Regular.ttf")) + sorted(fonts.glob("*-Bold.ttf")):
         for code in sorted(TTFont(file, lazy=True).getBestCmap()):
             name = unicodedata.name(chr(code), "")
-            if name and unicodedata.category(chr(code)) in ("Lo", "Lu", "Ll"):
+            if name and unicodedata.category(chr(code)) in categories:
                 letters[name.split()[0].title()][chr(code)].append(file)
     most = sorted(letters, key=lambda script: (-len(letters[script]), script))[:SCRIPTS]
     for script in sorted(most):
@@ -140,6 +188,9 @@ SETS = {
     "terrain": Made(terrain, 300),
     "scripts": Made(scripts, 250),
     "prompts": Made(prompts, 500),
+    "units": Made(units, 300),
+    "emoji": Made(emoji, 400),
+    "symbols": Made(symbols, 250),
 }
 
 
@@ -161,7 +212,15 @@ def picture(file: Path) -> Image.Image | None:
 
 
 def drawn(letter: str, file: Path) -> Image.Image:
-    """A letter in black on white, in the middle."""
+    """A letter in black on white, in the middle; of the font of emoji a picture in colour."""
+    if "Emoji" in file.name:
+        image = Image.new("RGB", (2 * STRIKE, 2 * STRIKE), "white")
+        font = ImageFont.truetype(str(file), STRIKE)
+        ImageDraw.Draw(image).text((STRIKE, STRIKE), letter, font=font, anchor="mm", embedded_color=True)
+        box = ImageOps.invert(image).getbbox()
+        image = image.crop(box)
+        image.thumbnail((SIDE, SIDE))
+        return ImageOps.pad(image, (SIDE, SIDE), color="white")
     image = Image.new("RGB", (LETTER, LETTER), "white")
     font = ImageFont.truetype(str(file), 20)
     ImageDraw.Draw(image).text((LETTER / 2, LETTER / 2), letter, fill="black", font=font, anchor="mm")
