@@ -19,6 +19,7 @@ from evodevo.training.settings import (
     MomentumSettings,
     OptimizerSettings,
     TrainingSettings,
+    restarted,
 )
 
 
@@ -43,6 +44,32 @@ def test_it_rises_then_falls_between_zero_and_one(warmup: float, floor: float, m
             assert after <= before + 1e-12
             assert after >= floor - 1e-12
     assert settings.rate_at(0, None, 1.0) == pytest.approx(floor)
+
+
+@given(st.lists(st.floats(0.01, 0.99), max_size=3, unique=True), st.floats(0, 0.99), st.floats(0, 1))
+def test_a_restart_is_the_highest_rate_and_what_is_left_of_the_budget_a_whole_descent(
+    restarts: list[float], warmup: float, share: float
+) -> None:
+    settings = OptimizerSettings(learning_rate=1.0, warmup=warmup, floor=0.1, restarts=tuple(restarts))
+    usual, cold = (OptimizerSettings(learning_rate=1.0, warmup=rise, floor=0.1) for rise in (warmup, 0.0))
+    begun = [restart for restart in restarts if restart <= share]
+    if not begun:
+        assert settings.rate_at(0, None, share) == usual.rate_at(0, None, share)
+    else:
+        left = (share - max(begun)) / (1 - max(begun))
+        assert settings.rate_at(0, None, share) == pytest.approx(cold.rate_at(0, None, left))
+        assert settings.rate_at(0, None, max(begun)) == pytest.approx(1.0)
+
+
+def test_a_training_of_momentum_has_no_restart_and_plain_data_keep_theirs() -> None:
+    training = TrainingSettings(budget=Budget(steps=4))
+    again = restarted(restarted(training, 0.25), 0.5)
+    assert again.optimizer.restarts == (0.25, 0.5)
+    assert validate(TrainingSettings, again.model_dump(mode="json"), what="training") == again
+    assert "restarts" not in training.model_dump(mode="json")["optimizer"]
+    assert restarted(training, 1.0) == training
+    with pytest.raises(UsageError, match="AdamW"):
+        restarted(training.model_copy(update={"optimizer": MomentumSettings()}), 0.5)
 
 
 def test_matrices_decay_and_nothing_else(tiny) -> None:  # type: ignore[no-untyped-def]

@@ -308,12 +308,15 @@ class CapRaceSettings(RaceSettings):
         samples: Number of samples of the ``architecture`` split by which a network is judged.
         least: Fewest steps of a network in a rung.
         average: As in ``RaceSettings``.
+        alone: Whether every single module that fits races, as far as their number permits, whatever its loss right
+            after the removal is: what passes on little of the whole network may learn most in the FLOPs of a rung.
     """
 
     share: float = Field(default=0.2, ge=0, lt=1)
     networks: int = Field(default=9, ge=2, le=64)
     samples: int = Field(default=256, ge=1)
     least: int = Field(default=20, ge=1, le=100_000)
+    alone: bool = Field(default=False, json_schema_extra={NEW: True}, exclude_if=lambda value: not value)
 
 
 class CapSettings(Settings):
@@ -327,6 +330,7 @@ class CapSettings(Settings):
         schedule: Steps by which the limits fall during the training, in order of time. At each of them the network is
             brought under the limits that are in force from then on.
         race: How the modules that stay are chosen there.
+        restart: Whether the learning rate is the highest again where modules went, and falls from there to the end.
     """
 
     parameters: int | None = Field(default=None, gt=0)
@@ -336,6 +340,7 @@ class CapSettings(Settings):
     target_flops: float | None = Field(default=None, gt=0)
     schedule: tuple[CapStep, ...] = Field(default=(), max_length=100, exclude_if=lambda value: not value)
     race: CapRaceSettings = Field(default=CapRaceSettings(), exclude_if=lambda value: value == CapRaceSettings())
+    restart: bool = Field(default=False, json_schema_extra={NEW: True}, exclude_if=lambda value: not value)
 
     @property
     def limits(self) -> dict[str, float]:

@@ -46,7 +46,7 @@ class Budget(Settings):
 
 
 class OptimizerSettings(Settings):
-    """AdamW with linear warm-up and cosine decay."""
+    """AdamW with linear warm-up and cosine decay, which may begin anew in the middle of the budget."""
 
     learning_rate: float = Field(default=3e-3, gt=0, description="highest learning rate, at the end of the warm-up")
     warmup: float = Field(default=0.1, ge=0, lt=1, description="share of the budget in which the rate rises linearly")
@@ -59,6 +59,12 @@ class OptimizerSettings(Settings):
     )
     beta1: float = Field(default=0.9, ge=0, lt=1, description="decay of the first moment per step")
     beta2: float = Field(default=0.95, ge=0, lt=1, description="decay of the second moment per step")
+    restarts: tuple[Annotated[float, Field(gt=0, lt=1)], ...] = Field(
+        default=(),
+        strict=False,  # a list, where ``_either`` has read JSON
+        exclude_if=lambda value: not value,
+        description="shares of the budget after which the rate is the highest again, and falls until the end",
+    )
 
     def rate_at(self, step: int, steps: int | None, share: float) -> float:
         """The learning rate of a step.
@@ -68,9 +74,11 @@ class OptimizerSettings(Settings):
             steps: Number of steps of the whole training; None where the budget leaves it open.
             share: Share of the budget used after the step, 0 to 1.
         """
-        if share < self.warmup:
+        begun = [restart for restart in self.restarts if restart <= share]
+        if share < self.warmup and not begun:
             return self.learning_rate * (share / self.warmup)
-        descent = min(1.0, (share - self.warmup) / (1.0 - self.warmup))
+        begin = max(begun, default=self.warmup)
+        descent = min(1.0, (share - begin) / (1.0 - begin))
         return self.learning_rate * (self.floor + (1.0 - self.floor) * 0.5 * (1.0 + math.cos(math.pi * descent)))
 
 
@@ -116,6 +124,21 @@ class MomentumSettings(Settings):
         if self.schedule == "linear":
             return self.learning_rate + (lowest - self.learning_rate) * descent
         return self.learning_rate * 0.5 * (1 + math.cos(math.pi * descent))
+
+
+def restarted(training: TrainingSettings, share: float) -> TrainingSettings:
+    """The training whose learning rate is the highest again after this share of its budget.
+
+    Raises:
+        UsageError: Its optimiser has no restarts.
+    """
+    optimizer = training.optimizer
+    if not isinstance(optimizer, OptimizerSettings):
+        raise UsageError("only AdamW's learning rate begins anew; momentum has a schedule of its own.")
+    if not 0 < share < 1:
+        return training
+    anew = optimizer.model_copy(update={"restarts": (*optimizer.restarts, share)})
+    return training.model_copy(update={"optimizer": anew})
 
 
 def _either(source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:

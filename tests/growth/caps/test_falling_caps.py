@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Sequence
 from itertools import combinations
 from pathlib import Path
@@ -44,6 +45,7 @@ from evodevo.storage.blobs import FolderPool
 from evodevo.tasks.held.back import with_architecture_split
 from evodevo.testing.small_networks import problem, settings
 from evodevo.training.precision import decide
+from evodevo.training.settings import OptimizerSettings
 
 torch.set_num_threads(1)
 
@@ -79,6 +81,7 @@ GROWTH: dict[str, Any] = {
     "caps": {
         "schedule": [{"at": 0.3, "flops": PAIR}, {"at": 0.6, "flops": ALONE}],
         "race": {"share": 0.5, "samples": 12, "least": 2},
+        "restart": True,
     },
 }
 
@@ -315,6 +318,34 @@ def test_it_is_told_and_drawn(run: dict[str, Any]) -> None:
     assert name == "flops"
     assert drawing.count('class="line') == 2
     assert "the network" in drawing
+
+
+@pytest.mark.parametrize("restart", [True, False])
+def test_the_learning_rate_is_the_highest_again_where_modules_went(
+    monkeypatch: pytest.MonkeyPatch, restart: bool
+) -> None:
+    """Of the training and of what races, and of no fall at which nothing went."""
+    rates: list[tuple[float, float]] = []
+    rate_at = OptimizerSettings.rate_at
+
+    def read(settings: OptimizerSettings, step: int, steps: int | None, share: float) -> float:
+        rates.append((share, rate_at(settings, step, steps, share)))
+        return rates[-1][1]
+
+    monkeypatch.setattr(OptimizerSettings, "rate_at", read)
+    whole = {"at": 0.2, "flops": used_by(STRUCTURE)}
+    outcome = grown(arm(caps={"restart": restart, "schedule": [whole, *GROWTH["caps"]["schedule"]]}))
+    falls = outcome.extra["growth"]["caps"]["falls"]
+    begins = [fall["share"] for fall in falls if fall["excess"]]
+    assert len(falls) == 3 > len(begins) > 0
+    usual = OptimizerSettings(learning_rate=1e-2)
+    for share, rate in rates:
+        begun = [begin for begin in begins if begin < share] if restart else []
+        if begun:
+            descent = min(1.0, (share - begun[-1]) / (1 - begun[-1]))
+            assert rate == pytest.approx(1e-2 * (0.1 + 0.9 * (1 + math.cos(math.pi * descent)) / 2))
+        else:
+            assert rate == rate_at(usual, 0, None, share)
 
 
 # Interruptions

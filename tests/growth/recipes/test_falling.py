@@ -11,14 +11,15 @@ from evodevo.errors import UsageError
 from evodevo.experiments.procedures import PROCEDURES
 from evodevo.experiments.recipe import ExperimentSettings
 from evodevo.experiments.settings import procedure_options, task_settings, training_settings
-from evodevo.growth.caps.smaller import only
+from evodevo.growth.caps.smaller import kinds_under, only
 from evodevo.growth.growable import TaskSizes
 from evodevo.growth.procedures.settings import check_grow
-from evodevo.growth.recipes.falling import FALLS, OBEYS, RETRAINED, SMALL
+from evodevo.growth.recipes.falling import FALLS, OBEYS, RETRAINED, SMALL, with_identity
 from evodevo.growth.recipes.proof_data import GENERATED
 from evodevo.growth.resources import Resources
 from evodevo.growth.spec import GrowthSettings
 from evodevo.growth.zoo.growable import GrowableZoo
+from evodevo.module_zoo.procedures.room import IDENTITY
 from evodevo.module_zoo.procedures.search_settings import RaceOptions, training_after
 from evodevo.runs.resolve import resolve
 from evodevo.settings import merge, validate
@@ -90,11 +91,26 @@ def test_a_size_pays_for_its_races_and_a_budget_that_does_not_is_refused_at_the_
     few = {"evaluation": {"task_settings": {"questions": 4}}}
     check(falling(size, **few))
     with pytest.raises(UsageError, match=f"{SMALL}: the budget has no room for a race of two networks under"):
-        check(falling(size, **merge(few, {"evaluation": {"training": {"budget": {"flops": 2e9}}}})))
+        check(falling(size, **merge(few, {"evaluation": {"training": {"budget": {"flops": 1e9}}}})))
+
+
+def test_the_network_without_a_module_is_among_those_that_may_be_left() -> None:
+    settings = falling()
+    for trial in settings.experiment.trainings():
+        structure = trial.network.structure  # type: ignore[union-attr]
+        assert [module.id for module in structure.live].count(IDENTITY) == 1
+        assert structure.readout, "what is read without a module goes through a layer"
+    assert with_identity(structure) == structure
+    zoo, sizes = GrowableZoo.of(structure), TaskSizes(GENERATED.inputs, GENERATED.outputs)
+    (trial, *_) = settings.experiment.trainings()
+    caps = validate(GrowthSettings, procedure_options(settings.evaluation, trial), what="options").caps
+    assert (IDENTITY,) in kinds_under(zoo, sizes, caps.after(1), {})[1]
+    cheapest = min(zoo.live, key=lambda module: Resources.of(only(zoo, [module.id]), sizes).flops)
+    assert cheapest.id == IDENTITY
 
 
 def test_a_zoo_that_is_too_small_is_refused() -> None:
-    with pytest.raises(UsageError, match="the cap falls to 3 modules, and the zoo has 2"):
+    with pytest.raises(UsageError, match="the cap falls to 3 modules, and the zoo has 3"):
         falling(zoo={"modules": "mlp,squeeze_excite"})
 
 

@@ -61,7 +61,7 @@ GROWTH: dict[str, Any] = {
     "events": {"count": 2, "first": 0.2, "last": 0.8, "warm": 0.1, "horizon": 0.15, "overhead": 10.0, "looks": 0},
     "fitness": {"samples": 12},
     "replay": {"capacity": 24, "steps": 2},
-    "shift": {"kind": "classes", "at": AT, "race": dict(RACE)},
+    "shift": {"kind": "classes", "at": AT, "race": dict(RACE), "restart": True},
 }
 SELECT = {"metric": "accuracy"}
 

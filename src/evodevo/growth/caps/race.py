@@ -72,10 +72,12 @@ class CapRaces:
 
     Args:
         halving: The races of this run.
+        alone: Whether single modules have seats before other networks (``caps.smaller.seated``).
     """
 
-    def __init__(self, halving: Halving) -> None:
+    def __init__(self, halving: Halving, *, alone: bool = False) -> None:
         self.halving = halving
+        self.alone = alone
 
     def choose(
         self,
@@ -106,7 +108,7 @@ class CapRaces:
         border = halving.bench.branch()
         found, allowed = sum(map(len, kinds)), halving.allowed(before_next, spent)
         count, instead = self._room(zoo, kinds[0], allowed, task)
-        looked = seated(kinds, SCREENED * count) if count else kinds[:1]
+        looked = seated(kinds, SCREENED * count, alone=self.alone) if count else kinds[:1]
         networks = {ids: Shrunk(ids, None, Entrant()) for ids in chain.from_iterable(looked)}
         best, judged, raced = next(iter(networks.values())), 0.0, 0.0
         if len(networks) == 1:
@@ -188,7 +190,7 @@ class CapRaces:
         """As many networks as the race has room for, and its plan; None where there is not room for two."""
         samples = len(self.halving.places(task))
         for count in range(min(sum(map(len, kinds)), most), 1, -1):
-            racing = [networks[ids] for ids in chain.from_iterable(seated(kinds, count))]
+            racing = [networks[ids] for ids in chain.from_iterable(seated(kinds, count, alone=self.alone))]
             for network in racing:
                 if network.entrant.side is None:
                     enter(network)

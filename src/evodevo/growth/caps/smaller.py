@@ -19,6 +19,9 @@ EXHAUSTIVE = 10
 SMALL = (1, 2)
 """Numbers of modules of the networks that are tried though they do not fill the cap."""
 
+ALONE = 1
+"""Place of the single modules among the kinds."""
+
 Ids = tuple[str, ...]
 
 
@@ -144,15 +147,23 @@ def _promising(networks: Iterable[Ids], worth: Mapping[str, float]) -> tuple[Ids
     return tuple(sorted(networks, key=lambda ids: -sum(worth.get(name, 0.0) for name in ids)))
 
 
-def seated(kinds: Sequence[Sequence[Ids]], most: int) -> tuple[tuple[Ids, ...], ...]:
+def seated(kinds: Sequence[Sequence[Ids]], most: int, *, alone: bool = False) -> tuple[tuple[Ids, ...], ...]:
     """At most so many networks, of each kind in turn as long as it has any, taken by ``covering``.
 
     Kinds are ranked apart: of a small network more is gone, so that its loss right after the removal is higher.
+
+    Args:
+        kinds: Of each kind the most promising first, as ``kinds_under`` gives them.
+        most: Number of seats.
+        alone: Whether single modules have seats before the others, as many as leave one seat to each other kind.
     """
     counts = [0] * len(kinds)
+    if alone:
+        others = sum(bool(kind) for place, kind in enumerate(kinds) if place != ALONE)
+        counts[ALONE] = min(len(kinds[ALONE]), max(most - others, 0))
     for turn in range(max(map(len, kinds), default=0)):
         for place, kind in enumerate(kinds):
-            counts[place] += turn < len(kind) and sum(counts) < most
+            counts[place] += turn >= counts[place] and turn < len(kind) and sum(counts) < most
     return tuple(covering(kind, count) for kind, count in zip(kinds, counts, strict=True))
 
 

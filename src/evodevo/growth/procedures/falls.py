@@ -42,7 +42,8 @@ def fall_of_cap(
         The record, and the training of the network that goes on; None where there was no race.
     """
     caps = growth.settings.caps
-    races = CapRaces(Halving(bench, caps.race, training, len(caps.falls), growth.ripen_other, growth.forward))
+    halving = Halving(bench, caps.race, training, len(caps.falls), growth.ripen_other, growth.forward)
+    races = CapRaces(halving, alone=caps.race.alone)
 
     def choose(kinds: Sequence[Sequence[Ids]], record: FallRecord, flops: float) -> Choice:
         bench.spend(name, flops)

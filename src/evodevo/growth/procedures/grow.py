@@ -48,6 +48,7 @@ from evodevo.growth.training.starting_race import start_of
 from evodevo.settings import validate
 from evodevo.storage.blobs import BlobPool, MemoryPool
 from evodevo.training.loop import TrainingResult
+from evodevo.training.settings import restarted
 
 MEMORY = "growth"
 """Name of the growth's memory in the trainer's state."""
@@ -227,6 +228,7 @@ class _Run:
         if known:
             self.growth.repeat(record)
         self.course.events.append(record)
+        self._restart(what, record)
         self.bench.spend(name, record.flops)
         made = self._go_on(record, result.steps, goes_on[0] if goes_on else None, known=known)
         if what == "shift":
@@ -251,7 +253,8 @@ class _Run:
         if what in ("fall", "shift"):
             happens = fall_of_cap if what == "fall" else shift_of_data
             before_next = self.agenda.before_next(number)
-            return happens(bench, growth, self.training, self.batches, date, name, before_next=before_next)
+            training = restarted(self.training, share) if self._restarts(what) else self.training
+            return happens(bench, growth, training, self.batches, date, name, before_next=before_next)
 
         def clock() -> float:
             return self.account.used(result, since)
@@ -259,6 +262,19 @@ class _Run:
         if self.forked is None:
             return growth.event(date, clock=clock), None
         return self.forked.carry_out(date, name, clock=clock, earlier=self.course.forks)
+
+    def _restarts(self, what: What) -> bool:
+        """Whether the learning rate begins anew at such an entry of the agenda, where it changes something."""
+        settings = self.settings
+        return {"fall": settings.caps.restart, "shift": settings.shift.restart}.get(what, False)
+
+    def _restart(self, what: What, record: EventRecord) -> None:
+        """From here on train with a learning rate that begins anew."""
+        if not self._restarts(what) or (record.fall is not None and not record.fall.excess):
+            return
+        self.training = restarted(self.training, record.share)
+        if self.forked is not None:
+            self.forked.forks.training = self.training
 
     def _go_on(self, record: EventRecord, steps: int, onward: Onward | None, *, known: bool) -> int:
         """Book what an event trained apart, and make its winner the training; the number of steps that it made."""

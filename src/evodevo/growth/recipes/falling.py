@@ -2,9 +2,11 @@
 
 Source: docs/spec/architect_thyself.md#falling-caps.
 
-The zoos are those of the proof (``recipes.proof``). Two arms obey the falling cap, of which one does nothing else. Two
-begin from scratch under the last cap: with the whole budget, and with what is left of it after the last fall, as a
-retraining has it. A fixed zoo without a cap is the reference, which no network under one has to reach.
+The zoos are those of the proof (``recipes.proof``) behind patches with a function after them, so that a network learns
+without a module, too; for that one the zoo has a module that passes on what it reads. Two arms obey the falling cap, of
+which one does nothing else. Two begin from scratch under the last cap: with the whole budget, and with what is left of
+it after the last fall, as a retraining has it. A fixed zoo without a cap is the reference, which no network under one
+has to reach.
 """
 
 from __future__ import annotations
@@ -19,14 +21,17 @@ from evodevo.experiments.trials import Variant
 from evodevo.growth.caps.smaller import only
 from evodevo.growth.growable import TaskSizes
 from evodevo.growth.recipes.classifier import SHORT, ZOO
-from evodevo.growth.recipes.growing import FIXED, GROW, NOTHING_HAPPENS
-from evodevo.growth.recipes.proof import NETWORK, QUICK_SHARE, RACE_LEAST, proof
+from evodevo.growth.recipes.growing import FIXED, GROW, NOTHING_HAPPENS, RACE_THEN_GROW
+from evodevo.growth.recipes.proof import NETWORK, QUICK_SHARE, proof
 from evodevo.growth.recipes.proof_data import GENERATED, ProofTrial, trial_of
 from evodevo.growth.resources import Resources
 from evodevo.growth.spec import CapRaceSettings
 from evodevo.growth.zoo.growable import GrowableZoo
+from evodevo.module_zoo.modules.zoo import identity
 from evodevo.module_zoo.named import zoo_structure
 from evodevo.module_zoo.network import ModuleZooNetwork
+from evodevo.module_zoo.plain_surroundings import PLAIN_SURROUNDINGS
+from evodevo.module_zoo.procedures.room import IDENTITY
 from evodevo.module_zoo.procedures.search_settings import RaceOptions
 from evodevo.module_zoo.spec import ZooStructure
 from evodevo.runs.recipe import Changes, Driver, Recipe, Size
@@ -37,12 +42,19 @@ FALLS = ((0.25, 3), (0.5, 2))
 OBEYS = "falling cap"
 SMALL = "small from the start"
 RETRAINED = "retrained"
-RACE: Mapping[str, Any] = {"share": 0.15, "least": RACE_LEAST, "judge": "trend"}
-"""Options of the races from scratch: half of each is for modules alone, half for pairs with the best two."""
-FALL_RACE: Mapping[str, Any] = {"share": 0.25, "least": 6}
+RACE: Mapping[str, Any] = {name: RACE_THEN_GROW["race"][name] for name in ("share", "least", "singles", "judge")}
+"""Options of the races from scratch, those of new runs: modules alone, and none."""
+FALL_RACE: Mapping[str, Any] = {"share": 0.15, "least": 6}
 """Options of the races at falls. Rungs are short, so that budgets as those of the proof pay for nine networks: a single
 module was ahead of all that fill the cap after as many FLOPs as these need for two steps (easy_vqa)."""
 STRATEGIST = "heuristic"
+
+
+def with_identity(structure: ZooStructure) -> ZooStructure:
+    """The zoo with a module more, which passes on what it reads; a zoo that has it stays as it is."""
+    if IDENTITY in (module.id for module in structure.modules):
+        return structure
+    return structure.model_copy(update={"modules": (*structure.modules, identity(structure.width, IDENTITY))})
 
 
 def caps(structure: ZooStructure, trial: ProofTrial) -> list[dict[str, float]]:
@@ -54,7 +66,10 @@ def caps(structure: ZooStructure, trial: ProofTrial) -> list[dict[str, float]]:
     zoo, sizes = GrowableZoo.of(structure), TaskSizes(trial.inputs, trial.outputs)
     names = [module.id for module in zoo.live]
     if len(names) <= FALLS[0][1]:
-        raise UsageError(f"the cap falls to {FALLS[0][1]} modules, and the zoo has {len(names)}; give it more.")
+        raise UsageError(
+            f"the cap falls to {FALLS[0][1]} modules, and the zoo has {len(names)}, with the one that passes on "
+            "what it reads; give it more."
+        )
 
     def dearest(count: int) -> int:
         return max(Resources.of(only(zoo, ids), sizes).flops for ids in combinations(names, count))
@@ -67,7 +82,7 @@ def falling(size: Size, driver: Driver, changes: Changes) -> ExperimentSettings:
     changes.refuse_baselines()
     settings = proof(size, driver, changes)
     trial = GENERATED if changes.data is None else trial_of(changes.data)
-    structure = zoo_structure(merge(dict(NETWORK), dict(changes.part)))
+    structure = with_identity(zoo_structure(merge(merge(dict(NETWORK), dict(PLAIN_SURROUNDINGS)), dict(changes.part))))
     experiment = settings.experiment
     caveats = [caveat for caveat in experiment.caveats if not caveat.startswith("All arms")]
     return settings.model_copy(

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from evodevo.growth.races.records import RaceSettings
-from evodevo.settings import Settings
+from evodevo.settings import NEW, Settings
 from evodevo.tasks.before_shift import ShiftKind
 
 
@@ -41,9 +41,11 @@ class ShiftSettings(Settings):
         at: Share of the whole budget at which it comes, above 0 and below 1.
         lacks: Name of the input that appears; None for the last one of the task.
         race: How the network that goes on is chosen there.
+        restart: Whether the learning rate is the highest again there, and falls from then on until the end.
     """
 
     kind: ShiftKind | None = None
     at: float = Field(default=0.5, gt=0, lt=1)
     lacks: str | None = Field(default=None, min_length=1, max_length=60)
     race: ShiftRaceSettings = ShiftRaceSettings()
+    restart: bool = Field(default=False, json_schema_extra={NEW: True}, exclude_if=lambda value: not value)
