@@ -17,6 +17,7 @@ from evodevo.experiments.racing.plan import left_after
 from evodevo.growth.caps import smaller
 from evodevo.growth.caps.records import FallRecord, SmallerNetwork
 from evodevo.growth.caps.smaller import (
+    ALONE,
     SMALL,
     check_falls,
     covering,
@@ -236,6 +237,19 @@ def test_kinds_have_seats_in_turn(kinds: list[list[tuple[str, ...]]], most: int)
         assert one == len(kind) or all(one >= other - 1 for other in counts), "none has two fewer but for want of more"
     lacking = [place for place, kind in enumerate(kinds) if counts[place] < len(kind)]
     assert all(counts[one] >= counts[other] for one, other in pairwise(lacking)), "the earlier kind first"
+
+
+@given(IDS, IDS, IDS, st.integers(1, 20))
+def test_single_modules_have_seats_before_all_others_where_they_shall(
+    filling: list[tuple[str, ...]], singles: list[tuple[str, ...]], pairs: list[tuple[str, ...]], most: int
+) -> None:
+    kinds = [filling, singles, pairs]
+    taken = seated(kinds, most, alone=True)
+    assert len(taken[ALONE]) == min(most, len(singles))
+    left = most - len(taken[ALONE])
+    assert sum(map(len, taken)) == min(most, sum(map(len, kinds)))
+    others = seated([filling, [], pairs], left)
+    assert (taken[0], taken[2]) == (others[0], others[2]), "in turn, as without"
 
 
 # Refusals

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from evodevo.experiments.racing.plan import Heat, ranked
 from evodevo.experiments.trainer import Branch
 from evodevo.growth.caps.records import FallRecord, SmallerNetwork
-from evodevo.growth.caps.smaller import Ids, only, seated
+from evodevo.growth.caps.smaller import ALONE, Ids, only, seated
 from evodevo.growth.forks.sides import Batches
 from evodevo.growth.growable import GrowingNetwork
 from evodevo.growth.races.halving import DIVERGED, Entrant, Halving, Prize
@@ -107,7 +107,8 @@ class CapRaces:
         halving = self.halving
         border = halving.bench.branch()
         found, allowed = sum(map(len, kinds)), halving.allowed(before_next, spent)
-        count, instead = self._room(zoo, kinds[0], allowed, task)
+        first = kinds[ALONE] if self.alone and kinds[ALONE] else kinds[0]
+        count, instead = self._room(zoo, first, allowed, task)
         looked = seated(kinds, SCREENED * count, alone=self.alone) if count else kinds[:1]
         networks = {ids: Shrunk(ids, None, Entrant()) for ids in chain.from_iterable(looked)}
         best, judged, raced = next(iter(networks.values())), 0.0, 0.0
@@ -149,14 +150,17 @@ class CapRaces:
 
     # Within
 
-    def _room(self, zoo: GrowingNetwork, filling: Sequence[Ids], allowed: float, task: SampleTask) -> tuple[int, str]:
-        """How many networks can race, were they as dear as any that fills the caps; 0 and the reason for no race."""
+    def _room(self, zoo: GrowingNetwork, first: Sequence[Ids], allowed: float, task: SampleTask) -> tuple[int, str]:
+        """How many networks can race, were they as dear as any of these; 0 and the reason for no race.
+
+        These are the ones that have seats first: single modules, or those that fill the caps.
+        """
         halving, settings = self.halving, self.halving.settings
         reason = halving.no_race()
         if reason:
             return 0, reason
         samples = len(halving.places(task)) + STEP * settings.least * halving.training.batch_size
-        dearest = samples * max(halving.price(only(zoo.structure, ids)) for ids in filling)
+        dearest = samples * max(halving.price(only(zoo.structure, ids)) for ids in first)
         count = min(settings.networks, int(allowed / dearest)) if allowed > 0 else 0
         return (count, "") if count > 1 else (0, halving.no_room(allowed))
 

@@ -155,12 +155,11 @@ def seated(kinds: Sequence[Sequence[Ids]], most: int, *, alone: bool = False) ->
     Args:
         kinds: Of each kind the most promising first, as ``kinds_under`` gives them.
         most: Number of seats.
-        alone: Whether single modules have seats before the others, as many as leave one seat to each other kind.
+        alone: Whether all single modules have seats before any other network.
     """
     counts = [0] * len(kinds)
     if alone:
-        others = sum(bool(kind) for place, kind in enumerate(kinds) if place != ALONE)
-        counts[ALONE] = min(len(kinds[ALONE]), max(most - others, 0))
+        counts[ALONE] = min(len(kinds[ALONE]), most)
     for turn in range(max(map(len, kinds), default=0)):
         for place, kind in enumerate(kinds):
             counts[place] += turn >= counts[place] and turn < len(kind) and sum(counts) < most

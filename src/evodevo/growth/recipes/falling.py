@@ -44,7 +44,7 @@ SMALL = "small from the start"
 RETRAINED = "retrained"
 RACE: Mapping[str, Any] = {name: RACE_THEN_GROW["race"][name] for name in ("share", "least", "singles", "judge")}
 """Options of the races from scratch, those of new runs: modules alone, and none."""
-FALL_RACE: Mapping[str, Any] = {"share": 0.15, "least": 6}
+FALL_RACE: Mapping[str, Any] = {"share": 0.15, "least": 20, "networks": 7, "samples": 512}
 """Options of the races at falls. Rungs are short, so that budgets as those of the proof pay for nine networks: a single
 module was ahead of all that fill the cap after as many FLOPs as these need for two steps (easy_vqa)."""
 STRATEGIST = "heuristic"
