@@ -13,7 +13,7 @@ from evodevo.growth.fitness import FitnessHistory, ModuleHistory
 from evodevo.growth.growable import TaskSizes
 from evodevo.growth.legality import EventState, Ruling, refusal, rule
 from evodevo.growth.resources import Resources
-from evodevo.growth.spec import GrowthSettings
+from evodevo.growth.spec import GrowthSettings, Operation
 from evodevo.growth.zoo.growable import GrowableZoo
 from evodevo.module_zoo.modules.zoo import PAPER, archetype, start_zoo
 from evodevo.module_zoo.spec import ZooStructure
@@ -138,6 +138,34 @@ def test_a_full_zoo_replaces_the_least_fit_who_is_not_missed() -> None:
     over = ruled(replace(SITUATION, gain=1.0), birth={"most": 4}).legal
     assert over.births == 0
     assert "may have 4" in over.reasons["grow"]
+
+
+@pytest.mark.parametrize(
+    ("prune", "left"),
+    [({"rule": "unused"}, 0), ({"rule": "standard"}, 1), ({"rule": "quantile"}, 3), ({"rule": "threshold"}, 3)],
+)
+@pytest.mark.parametrize("first", ["spawn", "grow", "hybridise"])
+def test_a_birth_that_takes_an_unused_modules_place_is_the_one_cut_of_its_probe(
+    first: Operation, prune: Any, left: int
+) -> None:
+    """Without the one that gave its place the others may be of use, and nobody has looked. The paper's rules cut on."""
+    legal = ruled(replace(SITUATION, gain=1.0), birth=FULL, prune=prune).legal
+    birth = next(action for action in legal.targets(first) if IDS[1] not in action.modules)
+    after = legal.after(birth)
+    assert legal.replaces == IDS[0]
+    assert legal.prunes == max(left, 1)
+    assert after.prunes == left
+    assert bool(after.targets("prune")) == bool(left)
+    assert IDS[1] in after.prune, "the rule itself would let it go"
+
+
+def test_a_birth_with_room_leaves_the_cut() -> None:
+    """Nobody went: where there is room, and where somebody was pruned before."""
+    roomy = ruled(prune={"rule": "unused"}).legal
+    assert roomy.after(roomy.targets("spawn")[0]).prunes == 1
+    full = ruled(replace(SITUATION, gain=1.0), birth=FULL, prune={"rule": "quantile"}).legal
+    cut = full.after(full.targets("prune")[1])
+    assert cut.after(cut.targets("spawn")[0]).prunes == cut.prunes
 
 
 def test_caps_forbid_what_would_break_them() -> None:

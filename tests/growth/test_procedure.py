@@ -607,6 +607,18 @@ def test_who_gave_its_place_in_a_full_zoo_is_not_pruned_once_more(
 
 
 @pytest.mark.slow
+def test_one_unused_module_goes_at_an_event_whether_it_is_pruned_or_gives_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(learning, "create", lambda _, **given: Insistent(given["settings"], actions=given["actions"]))
+    events = {"count": 1, "first": 0.4, "last": 0.4, "actions": 8}
+    everybody = {"rule": "unused", "usage": 1.0, "benefit": 100.0, "patience": 1}
+    outcome = grow(tmp_path, arm(birth={"most": 4}, events=events, prune={**GROWTH["prune"], **everybody}))
+    (event,) = outcome.facts["timeline"]
+    assert len(event["gone"]) == len(event["born"]) == 1
+
+
+@pytest.mark.slow
 def test_what_growth_cost_is_told_and_what_was_left_out_for_it(grown_zoo: Grown, tmp_path: Path) -> None:
     poor, rich = grow(tmp_path, arm(events={"overhead": 0.01})).facts, grown_zoo.facts
     assert poor["overhead"]["exceeded"]

@@ -16,7 +16,7 @@ from evodevo.growth.caps.smaller import needed, unreachable
 from evodevo.growth.fitness import FitnessHistory
 from evodevo.growth.growable import Growable, TaskSizes
 from evodevo.growth.in_place.base import EDITS
-from evodevo.growth.pruning import SINGLE
+from evodevo.growth.pruning import REPLACING_PRUNES, SINGLE
 from evodevo.growth.resources import Resources
 from evodevo.growth.spec import REPLACE, CapSettings, GrowthSettings, Operation
 from evodevo.growth.strategists.state import BIRTHS, Legal
@@ -101,7 +101,9 @@ def rule(situation: EventState, settings: GrowthSettings) -> Ruling:
     grow, spawn, pairs = _births(situation, settings, replaces, allowed, reasons)
     room = 1 if replaces is not None else settings.birth.most - len(live)
     born = {"grow": grow, "spawn": spawn, "hybridise": pairs, "births": min(settings.events.births, room)}
-    return Ruling(legal.model_copy(update={**born, "replaces": replaces, "reasons": reasons}), replaces)
+    cuts = replaces is not None and settings.prune.rule in REPLACING_PRUNES
+    more = {"replaces": replaces, "replacing_prunes": cuts, "reasons": reasons}
+    return Ruling(legal.model_copy(update={**born, **more}), replaces)
 
 
 def refusal(

@@ -191,6 +191,9 @@ def _below(
 
 SINGLE = frozenset({"standard", "unused"})
 """Rules by which one module goes at an event at most."""
+REPLACING_PRUNES = frozenset({"unused"})
+"""Rules of ``SINGLE`` under which the one that gives its place to a newborn is that module. Under ``standard``, the
+paper's, a birth is no pruning."""
 EVERY_PROBE = frozenset({"unused"})
 """Rules that count every probe, also those between events."""
 _PATIENT = frozenset({"standard", "patience_usage", "patience_advantage", "unused"})

@@ -68,6 +68,7 @@ def situations(draw: st.DrawFn) -> tuple[State, Legal]:
     full = everything(state)
     some: dict[str, object] = {"births": draw(st.integers(0, 2)), "prunes": draw(st.integers(0, 1))}
     some["replaces"] = draw(st.sampled_from([None, *(module.id for module in state.modules)]))
+    some["replacing_prunes"] = draw(st.booleans())
     for name in ("prune", "grow", "spawn", "hybridise", "rewarm"):
         every = getattr(full, name)
         some[name] = tuple(draw(st.lists(st.sampled_from(every), unique=True, max_size=6))) if every else ()

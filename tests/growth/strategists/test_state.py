@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -52,11 +54,20 @@ def test_who_was_replaced_is_gone_and_whoever_went_first_made_room(
     left = legal.after(action)
     if action.operation in ("grow", "spawn", "hybridise"):
         assert left.replaces is None
+        assert left.prunes == max(legal.prunes - legal.replacing_prunes, 0)
         assert not any(replaced in one.modules for name in OPERATIONS for one in left.targets(name))
     else:
         assert left.replaces == (None if action.operation == "prune" else replaced)
         others = [one for one in legal.targets("grow") if one.modules != action.modules]
         assert {one.modules for one in others} <= {one.modules for one in left.targets("grow")} or not left.births
+
+
+def test_what_earlier_runs_stored_reads_as_it_did_and_is_stored_as_it_was() -> None:
+    """Their births in a full zoo left the pruning; the field is written only where it holds."""
+    stored = {"prune": ["m0", "m1"], "grow": ["m0", "m1", "m2"], "replaces": "m0", "prunes": 1}
+    legal = Legal.model_validate_json(json.dumps(stored))
+    assert legal.after(Action(operation="grow", modules=("m2",))).targets("prune")
+    assert "replacing_prunes" not in legal.model_dump()
 
 
 def test_values_and_their_changes() -> None:

@@ -134,6 +134,7 @@ class Legal(Settings):
         births: Number of births left in this event.
         prunes: Number of prunings left in this event.
         replaces: Id of the module that a birth replaces where the zoo is full; None where there is room.
+        replacing_prunes: Whether a birth that replaces a module is one of the prunings.
         reasons: Reason why something is illegal, one sentence each, by operation or ``operation:module``.
     """
 
@@ -148,6 +149,7 @@ class Legal(Settings):
     births: int = Field(default=1, ge=0)
     prunes: int = Field(default=1, ge=0)
     replaces: str | None = None
+    replacing_prunes: bool = Field(default=False, exclude_if=lambda value: not value)
     reasons: dict[str, str] = Field(default_factory=dict)
 
     def targets(self, operation: Operation) -> tuple[Action, ...]:
@@ -179,8 +181,10 @@ class Legal(Settings):
             return self
         born, replaced = action.operation in BIRTHS, action.operation == REPLACE
         gone = set(action.modules) if action.operation == "prune" or replaced else set()
+        cut = action.operation == "prune"
         if born and self.replaces is not None:
             gone.add(self.replaces)
+            cut = self.replacing_prunes
         busy = gone | set(action.modules)
         return self.model_copy(
             update={
@@ -194,7 +198,7 @@ class Legal(Settings):
                 "hybridise": tuple(pair for pair in self.hybridise if not gone & set(pair)),
                 "replace": () if born or replaced else tuple(pair for pair in self.replace if pair[0] not in busy),
                 "births": 0 if replaced else self.births - born,
-                "prunes": self.prunes - (action.operation == "prune"),
+                "prunes": max(self.prunes - cut, 0),
                 # A removal makes room, unless somebody has it.
                 "replaces": None if gone and not replaced else self.replaces,
             }
