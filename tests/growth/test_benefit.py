@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 from scipy import stats
 
+from evodevo.growth import benefit
 from evodevo.growth.benefit import ClassMembers, benefit_bound
+from evodevo.growth.compute_budget import FEWEST
+from evodevo.growth.spec import GrowthSettings, PruneSettings
 from evodevo.tasks.base import NO_TARGET, OutputSpec
 
 RNG = np.random.default_rng(3)
@@ -38,6 +44,36 @@ def test_no_changed_answer_is_no_benefit_and_a_class_of_one_has_no_interval() ->
     without = right.copy()
     without[0] = not right[0]
     assert benefit_bound(right, without, single) == 100
+
+
+def test_what_none_of_so_many_samples_bounds_is_documented() -> None:
+    """That no answer changed is no bound of 0 points; the page and the settings say which one it is."""
+    page = (Path(__file__).parents[2] / "docs" / "growth.md").read_text(encoding="utf-8")
+    header, points = (
+        [cell.strip() for cell in line.strip("|\n").split("|")[1:]]
+        for line in re.findall(r"^\| (?:samples|points) \|.*$", page, re.M)
+    )
+    counts = [int(cell.split()[0]) for cell in header]
+    assert GrowthSettings().fitness.samples in counts
+    assert FEWEST in counts
+    for count, cell in zip(counts, points, strict=True):
+        exact = 100 * stats.binomtest(0, count, alternative="less").proportion_ci(0.95, "exact").high
+        assert float(cell) == pytest.approx(exact, abs=0.5 * 10.0 ** -len(cell.partition(".")[2]))
+        assert exact == pytest.approx(100 * (1 - 0.05 ** (1 / count)))
+    everything = [page, *map(str, (PruneSettings.__doc__, benefit.__doc__, benefit_bound.__doc__))]
+    assert not any("for certain" in text or "holds for certain" in text for text in everything)
+    assert all(".05^(1/" in text for text in (page, str(PruneSettings.__doc__), str(benefit_bound.__doc__)))
+
+
+@pytest.mark.parametrize("changed", [True, False])
+def test_at_the_usual_number_of_samples_any_changed_answer_is_a_reason_to_stay(changed: bool) -> None:
+    """For worse or for better: in a class of some 25 samples the interval of a single change is wide."""
+    count = GrowthSettings().fitness.samples
+    members = np.arange(count)[:, None] % 10 == np.arange(10)
+    right = RNG.random(count) < 0.8
+    without = right.copy()
+    without[np.flatnonzero(right == changed)[0]] = not changed
+    assert benefit_bound(right, right, members) < PruneSettings().benefit < benefit_bound(right, without, members)
 
 
 def test_harm_is_no_benefit_where_it_is_certain() -> None:

@@ -199,7 +199,13 @@ def test_who_is_unused_in_two_probes_goes_whatever_the_others_are_worth() -> Non
         assert "1 probes in a row, and 2 are needed" in first.spared["m4"]
         assert named(second) == ["m4"]
         assert "2 probes in a row" in second.candidates[0].reason
+        assert "no benefit on the samples of the probe" in second.candidates[0].reason
         assert set(second.spared) == set(GOOD) - {"m4"}, "nobody chooses among modules that are of use"
+
+
+def test_a_benefit_below_the_limit_is_said_with_the_level_of_its_interval() -> None:
+    last = events(history_of(GOOD, **dead(benefit=0.21)), UNUSED, 2)[-1]
+    assert "benefit at most 0.21 points (95 %)" in last.candidates[0].reason
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The benefit of a module: by how much accuracy falls without it, as a bound that holds for certain.
+"""The benefit of a module: by how much accuracy falls without it, as the upper end of an interval.
 
 Legend: S samples, G groups of them (the classes of every output).
 """
@@ -57,7 +57,9 @@ def benefit_bound(right: NDArray[np.bool_], without: NDArray[np.bool_], members:
     """Points of accuracy that a module brings at most, of all samples and of the class that needs it most.
 
     The upper end of the one-sided interval of a paired mean (Student's t) of right - right without it. Where no answer
-    changes the bound is 0; a change in a class of a single sample has no interval, and counts as ``POINTS``.
+    changes there is no spread, and 0 is what these samples saw, not a bound: the exact one for none of S (Clopper and
+    Pearson) is ``POINTS`` * (1 - .05^(1/S)), 1.2 points at 256 samples. A change in a class of a single sample has no
+    interval, and counts as ``POINTS``.
 
     Args:
         right, without: (S,) whether the answer is right with the module, and without it.

@@ -145,15 +145,20 @@ ROUNDING = 1e-9
 
 
 def _unused(modules: Mapping[str, ModuleHistory], settings: PruneSettings) -> dict[str, str]:
-    """Hardly any weight, and for certain hardly any benefit, overall and in every class."""
+    """Hardly any weight, and hardly any benefit on the samples of the probe, overall and in every class."""
     return {
-        name: f"weight {module.used:.2%} below {settings.usage:.1%}, benefit at most {module.benefit:.2g} points"
+        name: f"weight {module.used:.2%} below {settings.usage:.1%}, {_seen(module.benefit)}"
         for name, module in modules.items()
         if module.used is not None
         and module.benefit is not None
         and module.used < settings.usage
         and module.benefit < settings.benefit
     }
+
+
+def _seen(benefit: float) -> str:
+    """A benefit below the limit, in words; one of 0 is no bound (``growth.benefit``)."""
+    return f"benefit at most {benefit:.2g} points (95 %)" if benefit else "no benefit on the samples of the probe"
 
 
 def _quantile(modules: Mapping[str, ModuleHistory], settings: PruneSettings) -> dict[str, str]:

@@ -188,8 +188,9 @@ class PruneSettings(Settings):
             ``threshold``); ``patience_usage`` and ``patience_advantage`` (Algorithms 2 and 1); ``unused`` (usage below
             ``usage`` and benefit below ``benefit`` in ``patience`` probes in a row), the rule of new runs.
         usage: Mean router weight below which a module is unused, 0 to 1.
-        benefit: Bound, in points of accuracy, below which the benefit of an unused module must lie for certain: the
-            upper end of a one-sided 95 % interval over the probe's samples, of all of them and of each class.
+        benefit: Limit, in points of accuracy, below which the benefit of an unused module must lie: the upper end of a
+            one-sided 95 % interval (Student's t) over the probe's samples, of all of them and of each class. It counts
+            as 0 where no answer of the n samples changed; the exact 95 % bound is 100 (1 - .05^(1/n)) points then.
         kappa, patience, tolerance, threshold, quantile: Parameters of the rules; the tolerance in nats (q = .15).
         age: Number of events since its birth before a module may be pruned (A_min).
         least: Number of modules that always stay (N_min); after a race at most as many as it chose.
