@@ -281,7 +281,7 @@ def test_hybrids_are_followed(table: ComparisonTable, growth: GrowthHistory) -> 
     assert parents == " and ".join(hybrid.parents)
     assert (int(born), int(survived)) == (1, growth.events_lived(hybrid))
     weight = hybrid.last("usage")
-    assert (became == "lives") == (hybrid.gone is None and (weight is None or weight >= UNUSED))
+    assert (became == "lives") == (hybrid.gone is None and weight is not None and weight >= UNUSED)
     assert all(float(one) >= 0 for one in numbers)
 
 

@@ -183,9 +183,9 @@ class GrowthHistory:
         return tuple(event.reward for event in self.events if event.reward is not None)
 
     def carries_weight(self, life: Life) -> bool:
-        """Whether a module is there in the end, and its last router weight is not below that of an unused one."""
+        """Whether a module is there in the end, and its last router weight is known and not that of an unused one."""
         last = life.last("usage")
-        return life.gone is None and (last is None or last >= UNUSED)
+        return life.gone is None and last is not None and last >= UNUSED
 
     def events_lived(self, life: Life) -> int:
         """Number of events after its birth that a module survived."""

@@ -117,13 +117,20 @@ def hybrids_table(rows: Sequence[GrownRow]) -> TextTable | None:
             " and ".join(life.parents),
             str(life.born),
             str(growth.events_lived(life)),
-            death_words(life) or ("lives" if growth.carries_weight(life) else "there without weight"),
+            _became(growth, life),
             _number(life.last("contribution")),
             _number(life.last("usage")),
         )
         for individual, growth, life in hybrids
     ]
     return TextTable(columns, cells, caption, ("arm", "parents", "what became of it"))
+
+
+def _became(growth: GrowthHistory, life: Life) -> str:
+    if growth.carries_weight(life):
+        return "lives"
+    unknown = life.last("usage") is None
+    return death_words(life) or ("there, never probed" if unknown else "there without weight")
 
 
 def missing_rivals(arms: Iterable[Variant]) -> list[str]:
