@@ -5,7 +5,8 @@ and on black. Family hues are those of Okabe and Ito (2008), made darker or ligh
 colour is never the only sign: families differ by glyph, states by marker, operations by dash. Generations use
 viridis, cut so that the newest generation has the strongest contrast on either ground. Tasks of a system have eight
 colours that stay apart (0.12 in OKLab) for all eyes; a drawing numbers its tasks, and dashes those that share a colour.
-Modules of a network have a colour each, at least 0.12 in OKLab from any other; no drawing has more than there are.
+Modules of a network have a colour each, at least 0.12 in OKLab from any other, and so have the lines of a chart of more
+than five; no drawing has more than there are.
 
 The sheet uses literal colours and no ``url()``, so that programs which read only plain SVG show the light form.
 """
@@ -117,7 +118,7 @@ def task_role(number: int) -> str:
 
 
 def module_role(number: int) -> str:
-    """The colour of one module among at most ``MODULE_COLOURS``, by its place; no two have the same."""
+    """The colour of one module, or line, among at most ``MODULE_COLOURS``, by its place; no two have the same."""
     if not 0 <= number < MODULE_COLOURS:
         raise ValueError(f"there are {MODULE_COLOURS} colours of modules, and none with the number {number}")
     return f"module-{number}"

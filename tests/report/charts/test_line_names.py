@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 from evodevo.experiments.report.page import MOST_LINES
 from evodevo.multitask.diagrams.system.cycles import CycleCurve, cycle_chart
 from evodevo.report.charts.axes import Axis
-from evodevo.report.charts.curves import Series, line_chart
+from evodevo.report.charts.curves import Series, line_chart, series_styles
 from evodevo.report.charts.line_names import stack_apart
+from evodevo.report.palette import MODULE_COLOURS
+from evodevo.report.palette import roles as roles_of_palette
 from report.charts.drawn import labels_inside, marked, text_of
 
 
@@ -42,6 +44,31 @@ def test_no_two_lines_look_alike_and_their_names_have_their_look(count: int, kin
     assert looks(svg, "sample", "line") == lines
     roles = [one.get("class", "").split()[1] for one in marked(svg, "name", "text")]
     assert roles == [role.replace("stroke-", "fill-") for role, _ in lines]
+
+
+@pytest.mark.parametrize("count", range(1, MODULE_COLOURS + 1))
+def test_no_two_lines_of_a_chart_have_one_colour(count: int) -> None:
+    roles = [role for role, _ in looks(chart_of("lines", [f"arm {number}" for number in range(count)]), "line", "path")]
+    shades = [roles_of_palette()[role.removeprefix("stroke-")] for role in roles]
+    assert len({on_white for on_white, _ in shades}) == len({on_black for _, on_black in shades}) == count
+
+
+def test_up_to_five_lines_look_as_they_did() -> None:
+    looked = [("attention", ""), ("recurrence", "7 3"), ("convolution", "2 3"), ("other", "10 3 2 3")]
+    looked.append(("memoryless", "10 3 2 3 2 3"))
+    for count in range(1, 6):
+        found = looks(chart_of("lines", [f"arm {number}" for number in range(count)]), "line", "path")
+        assert found == [(f"stroke-{role}", dash) for role, dash in looked[:count]]
+
+
+def test_of_more_lines_than_there_are_colours_the_first_are_drawn_and_it_is_said() -> None:
+    svg = chart_of("lines", [f"arm {number}" for number in range(MODULE_COLOURS + 6)])
+    assert len(looks(svg, "line", "path")) == len(set(looks(svg, "line", "path"))) == MODULE_COLOURS
+    assert f"The first {MODULE_COLOURS} of {MODULE_COLOURS + 6} lines." in svg
+    labels_inside(svg)
+    assert "The first" not in chart_of("lines", [f"arm {number}" for number in range(MODULE_COLOURS)])
+    with pytest.raises(ValueError, match="none with the number"):
+        series_styles(MODULE_COLOURS + 1)
 
 
 @pytest.mark.parametrize("kind", ["lines", "cycles"])

@@ -30,11 +30,12 @@ from evodevo.report.charts.axes import Axis
 from evodevo.report.charts.curves import Series, line_chart, thin
 from evodevo.report.html import Content, cards, cut, details, element, figure, navigation, page, paragraph, section
 from evodevo.report.html import table as html_table
+from evodevo.report.palette import MODULE_COLOURS
 from evodevo.report.word_tables import MOST_ROWS, TextTable, words_table
 from evodevo.runs.archive import Individual, Run
 from evodevo.runs.report.lists import command_elements, duration, hardware, overhead
 
-MOST_LINES = 24
+MOST_LINES = MODULE_COLOURS
 _POINTS = 64
 _TIED = 4
 _NOTES = 6

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from evodevo.growth.diagrams.edit_glyphs import draw_sign, draw_signs
 from evodevo.report.charts.axes import BOTTOM_MARGIN, LEFT_MARGIN, Axis, Frame, Scale, draw_frame
-from evodevo.report.charts.curves import Series, series_style
+from evodevo.report.charts.curves import Series, series_styles
 from evodevo.report.charts.line_names import LineNames
 from evodevo.report.charts.numbers import show
 from evodevo.report.charts.side_by_side import NOTE, side_by_side
@@ -34,7 +34,7 @@ def growth_curve(
     """Lines with a dot at every point; the signs of an event's edits are stacked above its mark.
 
     Args:
-        series: Lines; points that are not finite are left out.
+        series: Lines, at most ``palette.MODULE_COLOURS``; points that are not finite are left out.
         events: Events in order of time.
         x_axis, y_axis: Names and units of the axes.
         height: Height of the frame with its axes; signs take more.
@@ -67,7 +67,7 @@ def growth_curve(
     drawing = Drawing(width, whole, f"{one_line(y_axis.name)} over {one_line(x_axis.name)}, {marks}")
     draw_frame(drawing, frame, x_axis, y_axis)
     _draw_events(drawing, events, frame, head)
-    styles = [series_style(place) for place in range(len(lines))]
+    styles = series_styles(len(lines))
     for (line, points), style, way, dots in zip(lines, styles, drawn.lines, drawn.dots, strict=True):
         look = f"line hollow stroke-{style.role}"
         drawing.path(polyline(way), look, "", stroke_width=drawn.stroke, **style.dashes)

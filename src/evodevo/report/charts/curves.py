@@ -11,6 +11,7 @@ from evodevo.report.charts.axes import BOTTOM_MARGIN, LEFT_MARGIN, Axis, Frame, 
 from evodevo.report.charts.line_names import LineNames, LineStyle
 from evodevo.report.charts.numbers import show
 from evodevo.report.charts.side_by_side import NOTE, side_by_side
+from evodevo.report.palette import MODULE_COLOURS, module_role
 from evodevo.report.svg import Drawing, empty, finite, one_line, polyline, text_width
 
 Point = tuple[float, float | None]
@@ -160,11 +161,16 @@ def line_chart(
     include_zero: bool = False,
     whole_x: bool = True,
 ) -> str:
-    """A few named lines with a dot at every point, each named at its end; also for one point."""
+    """Named lines with a dot at every point, each named at its end; also for one point.
+
+    Of more lines than there are colours the first are drawn, and a note says so.
+    """
     pieces = [(item, _pieces(item.points)) for item in series]
     pieces = [(item, lines) for item, lines in pieces if lines]
     if not pieces:
         return empty(f"No {one_line(y_axis.name, 80)} was recorded.", width)
+    notes = [f"The first {MODULE_COLOURS} of {len(pieces)} lines."] if len(pieces) > MODULE_COLOURS else []
+    pieces = pieces[:MODULE_COLOURS]
     every = [point for _, lines in pieces for piece in lines for point in piece]
     named = pieces if len(pieces) > 1 else []
     names = LineNames.fit([item.name for item, _ in named], height - BOTTOM_MARGIN - _TOP)
@@ -176,9 +182,10 @@ def line_chart(
     )
     places = [[(frame.x(x), frame.y(y)) for x, y in piece] for _, lines in pieces for piece in lines]
     drawn = side_by_side(places, frame.top, frame.bottom)
-    drawing = Drawing(width, height + 16 * drawn.moved, f"{one_line(y_axis.name)} over {one_line(x_axis.name)}")
+    notes += [NOTE] if drawn.moved else []
+    drawing = Drawing(width, height + 16 * len(notes), f"{one_line(y_axis.name)} over {one_line(x_axis.name)}")
     draw_frame(drawing, frame, x_axis, y_axis, whole_x)
-    styles = [series_style(index) for index in range(len(pieces))]
+    styles = series_styles(len(pieces))
     ways = zip(drawn.lines, drawn.dots, strict=True)
     for (item, lines), style in zip(pieces, styles, strict=True):
         for piece, (way, dots) in zip(lines, ways, strict=False):
@@ -189,12 +196,14 @@ def line_chart(
                 drawing.element("circle", f"fill-{style.role}", words, cx=x, cy=y, r=1.5 * drawn.stroke)
     ends = [frame.y(lines[-1][-1][1]) for _, lines in named]
     names.draw(drawing, right + 10, ends, styles[: len(named)], (frame.top, frame.bottom), [i.name for i, _ in named])
-    if drawn.moved:
-        drawing.text(LEFT_MARGIN, height + 8, NOTE, "fill-muted", 10.5)
+    for place, note in enumerate(notes):
+        drawing.text(LEFT_MARGIN, height + 8 + 16 * place, note, "fill-muted", 10.5)
     return drawing.svg()
 
 
-def series_style(index: int) -> LineStyle:
-    """The look of the line with this number, from 0: no two of the first 25 have both colour and dashes in common."""
-    colours, dashes = len(_SERIES_ROLES), len(_SERIES_DASHES)
-    return LineStyle(_SERIES_ROLES[index % colours], _SERIES_DASHES[(index + index // colours) % dashes])
+def series_styles(count: int) -> list[LineStyle]:
+    """The looks of so many lines of one drawing, at most ``MODULE_COLOURS``: no two have the same colour."""
+    few = count <= len(_SERIES_ROLES)
+    roles = _SERIES_ROLES[:count] if few else [module_role(place) for place in range(count)]
+    # Colour is not the only sign: neighbours differ by their dashes, too.
+    return [LineStyle(role, _SERIES_DASHES[place % len(_SERIES_DASHES)]) for place, role in enumerate(roles)]
