@@ -107,9 +107,9 @@ class CapRaces:
         halving = self.halving
         border = halving.bench.branch()
         found, allowed = sum(map(len, kinds)), halving.allowed(before_next, spent)
-        first = kinds[ALONE] if self.alone and kinds[ALONE] else kinds[0]
-        count, instead = self._room(zoo, first, allowed, task)
-        looked = seated(kinds, SCREENED * count, alone=self.alone) if count else kinds[:1]
+        count, instead = self._room(zoo, kinds, allowed, task)
+        enough = self.alone and count <= len(kinds[ALONE])
+        looked = seated(kinds, count if enough else SCREENED * count, alone=self.alone) if count else kinds[:1]
         networks = {ids: Shrunk(ids, None, Entrant()) for ids in chain.from_iterable(looked)}
         best, judged, raced = next(iter(networks.values())), 0.0, 0.0
         if len(networks) == 1:
@@ -121,6 +121,8 @@ class CapRaces:
             known = [networks[ids] for kind in order for ids in kind]
             best = known[0] if known else best  # of those that fill the caps: small ones have lost more
             if count:
+                if self.alone:  # where not all have room to race, the dearest are left out
+                    order[ALONE].sort(key=lambda ids: halving.price(only(zoo.structure, ids)))
 
                 def enter(network: Shrunk) -> None:
                     copy = halving.changed(zoo, border, _only(network.ids))
@@ -150,17 +152,21 @@ class CapRaces:
 
     # Within
 
-    def _room(self, zoo: GrowingNetwork, first: Sequence[Ids], allowed: float, task: SampleTask) -> tuple[int, str]:
-        """How many networks can race, were they as dear as any of these; 0 and the reason for no race.
+    def _room(
+        self, zoo: GrowingNetwork, kinds: Sequence[Sequence[Ids]], allowed: float, task: SampleTask
+    ) -> tuple[int, str]:
+        """How many networks can race, were they as dear as any that fills the caps; 0 and the reason for no race.
 
-        These are the ones that have seats first: single modules, or those that fill the caps.
+        Where single modules come first the dearest are left out as long as the plan has no room (``_taking_part``).
         """
         halving, settings = self.halving, self.halving.settings
         reason = halving.no_race()
         if reason:
             return 0, reason
+        if self.alone and kinds[ALONE]:
+            return (min(settings.networks, sum(map(len, kinds))), "") if allowed > 0 else (0, halving.no_room(allowed))
         samples = len(halving.places(task)) + STEP * settings.least * halving.training.batch_size
-        dearest = samples * max(halving.price(only(zoo.structure, ids)) for ids in first)
+        dearest = samples * max(halving.price(only(zoo.structure, ids)) for ids in kinds[0])
         count = min(settings.networks, int(allowed / dearest)) if allowed > 0 else 0
         return (count, "") if count > 1 else (0, halving.no_room(allowed))
 
