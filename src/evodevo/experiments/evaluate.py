@@ -47,7 +47,8 @@ TELL_SECONDS = 5.0
 def evaluate_network(payload: bytes, report: Report) -> bytes:
     """See ``NetworkProblem.payload`` and ``NetworkProblem.read`` for both ends.
 
-    Live messages: {"step", "tokens", "share", "loss"}, where tokens are samples; {"checkpoint": digest, "blobs":
+    Live messages: {"step", "tokens", "share", "loss"}, where tokens are samples and the share is that of the whole
+    budget, also where there are several stages; {"growth": {"told": words}}; {"checkpoint": digest, "blobs":
     digests of all that it is made of}; {"restarted": why} where one could not be used; those of ``prepare_features``.
     """
     return answered(lambda: NetworkEvaluation(canonical.loads(payload, what="an evaluation"), report).run())
@@ -187,6 +188,8 @@ class ArmEvaluation(ABC):
         replicas.leave()
         ended = ("finished", "paused") if self.terms.share < 1 else ("finished",)
         reason, detail = None if trained.result.state in ended else trained.result.state, trained.result.reason
+        if trained.result.state == "finished":
+            bench.report_end(trained.result)
         found = self.course(bench, trained)
         if INHERITED in bench.facts:
             found.extra[INHERITED] = bench.facts[INHERITED]

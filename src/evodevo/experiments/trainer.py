@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from evodevo.canonical import digest
 from evodevo.errors import NotFoundError, StoreDamagedError, UnsafeFileError
 from evodevo.execution.base import Report
+from evodevo.experiments.budget_share import Used, seconds_of_facts, share_of_budget
 from evodevo.experiments.checkpoint_selection import BestWeights
 from evodevo.experiments.flop_counter import look_at_step
 from evodevo.experiments.loss_terms import LossTerms
@@ -140,6 +141,7 @@ class Trainer:
         self._spent_before = self._memory.spent_before  # of earlier stages than the present one
         self._border: tuple[TrainingSnapshot, float] | None = None  # between two segments: its position, and since when
         self._unsent: list[dict[str, Any]] = []
+        self._shown = 0.0  # share of the whole budget in the last report
         self._counted = ""  # digest of the network whose step has been counted
 
     # For procedures
@@ -235,7 +237,8 @@ class Trainer:
             if watched and now.share * self.settings.curve_points >= self._points + 1:
                 self._points = int(now.share * self.settings.curve_points)
                 self._add_point(network, now.step, now.seconds, now.share)
-            facts = {"step": now.step, "tokens": now.tokens, "share": now.share, "loss": now.loss}
+            self._shown = max(self._shown, self._share_of_whole(now, settings))
+            facts = {"step": now.step, "tokens": now.tokens, "share": self._shown, "loss": now.loss}
             self._report({**facts, **self._last_error()})
             return self._best is None or not self._best.enough
 
@@ -369,6 +372,23 @@ class Trainer:
             live: values for a progress display, by name.
         """
         self._unsent.append({"event": {"type": kind, "name": name, "payload": dict(payload)}, **live})
+
+    def tell(self, words: str) -> None:
+        """Send a line to a progress display at once; it is not recorded.
+
+        Left out where it was told before an interruption: the next stage had begun then.
+        """
+        if not self.recalls:
+            self._report({"growth": {"told": words}})
+
+    def report_end(self, result: TrainingResult) -> None:
+        """Report that the whole training has ended, where the last report was of a step before or of a budget that
+        holds no whole number of steps."""
+        if self._shown < 1.0:
+            self._shown = 1.0
+            facts = {"step": result.steps, "tokens": result.tokens, "share": 1.0}
+            loss = result.snapshot.cursor.last_loss
+            self._report({**facts, **({} if loss is None else {"loss": loss}), **self._last_error()})
 
     def flush(self) -> None:
         """Send the waiting events, where no further segment comes."""
@@ -525,6 +545,17 @@ class Trainer:
     def _points_of_stage(self) -> int:
         """Number of points of the curve in the current stage."""
         return sum(step > self._steps for step, _ in self._series["validation_loss"])
+
+    def _share_of_whole(self, now: TrainingProgress, settings: TrainingSettings) -> float:
+        """Share of the whole budget that all stages have used up, with this progress of the present one."""
+        over = [stage for stage in self._ended if stage.state != "paused"]
+        used = Used(
+            steps=self._steps + now.step,
+            tokens=sum(stage.tokens for stage in over) + now.tokens,
+            seconds=math.fsum((*(stage.seconds for stage in over), *seconds_of_facts(self._facts), now.seconds)),
+            flops=self.flops + (now.step - self._steps_of_segments) * self.flops_per_step,
+        )
+        return share_of_budget(self.training.budget, used, settings.batch_size * self.tokens_per_sample)
 
     def _last_point(self) -> float:
         points = self._series["validation_loss"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from evodevo.experiments.budget_share import seconds_of_facts
 from evodevo.experiments.trainer import Trainer
 from evodevo.training.settings import Budget, TrainingSettings
 
@@ -27,10 +28,7 @@ class SearchAccount:
     @property
     def used_seconds(self) -> float:
         """Seconds of all trainings that have ended, and of judgements: facts of a value and its seconds."""
-        measured = (fact for fact in self.bench.facts.values() if isinstance(fact, dict))
-        return self.bench.used_seconds + math.fsum(
-            fact["seconds"] for fact in measured if set(fact) == {"value", "seconds"}
-        )
+        return self.bench.used_seconds + math.fsum(seconds_of_facts(self.bench.facts))
 
     def rest(self, flops: float | None = None) -> TrainingSettings:
         """Settings of the last training: what the search has left of the budget.
