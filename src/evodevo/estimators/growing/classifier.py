@@ -52,7 +52,7 @@ class GrowingClassifier(Classifier):
         patience: Number of points of the validation curve (epochs, or fiftieths of a budget) without improvement after
             which training stops, but never before the last event and the warm-up that it begins. None trains to the
             end.
-        verbose: Whether a line is printed for each tenth of the training and for each event: above 0.
+        verbose: Whether lines are printed: for a rung of the race, a tenth of the training, an event; above 0.
 
     Attributes:
         classes_, n_features_in_, network_: Same as of ``ZooClassifier``.

@@ -86,6 +86,7 @@ def grow(structure: ZooStructure, task: InMemoryTask, growth: GrowthSettings, pl
     _check_flops(bench, growth)
     trained = train_grow(bench, arm.options)
     check_result(trained.result)
+    bench.report_end(trained.result)
     network = cast(ModuleZoo, trained.network)  # the arm's own kind
     facts = dict(trained.extra["growth"])
     edited = (facts.get("forks") or {}).get("edits", True)  # not where a fork is required and has no room
@@ -137,11 +138,10 @@ def _silent(message: Mapping[str, Any]) -> None:
 
 
 class _Printer:
-    """Prints progress: what a race left, each tenth of the budget after it, and each event; what is told before the
-    first one as it is.
+    """Prints progress: what is told of a race, each tenth of the budget after it, and each event.
 
     Args:
-        races: Whether a race comes first, whose short trainings have budgets of their own.
+        races: Whether a race comes first, whose steps are those of several networks.
     """
 
     def __init__(self, *, races: bool) -> None:
@@ -150,16 +150,10 @@ class _Printer:
 
     def __call__(self, message: Mapping[str, Any]) -> None:
         if message.get("event", {}).get("name") == "race":
-            race, self._races = message["event"]["payload"]["race"], False
-            print(f"it begins with {', '.join(race['chosen'])}{': ' if race['instead'] else ''}{race['instead']}")
-        elif self._races:
-            return
-        elif "growth" in message:
+            self._races = False
+        if "growth" in message:
             event = message["growth"]
-            if "told" in event:
-                print(event["told"])
-                return
-            print(event_words(event))
-        elif message.get("share", 0.0) >= self._next:
+            print(event["told"] if "told" in event else event_words(event))
+        elif not self._races and message.get("share", 0.0) >= self._next:
             print(f"step {message['step']}, {message['share']:.0%} of the budget: loss {message['loss']:.4f}")
             self._next = (math.floor(message["share"] * 10) + 1) / 10

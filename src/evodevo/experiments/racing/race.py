@@ -1,7 +1,7 @@
 """A race: short trainings of several networks from the same first batch on, the best of which goes on.
 
 Heats of successive halving (``plan``) at equal cost, judged by the loss on the architecture split, as it is or as its
-fall leads to. Steps and judgements count against the budget.
+fall leads to. Steps and judgements count against the budget. Who leads is told after each rung.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from evodevo.experiments.kept_weights import KeptWeights
 from evodevo.experiments.racing.account import SearchAccount
 from evodevo.experiments.racing.plan import Heat, expected_loss, left_after, ranked, steps_for, survivors
 from evodevo.experiments.racing.room import RaceRoom, RaceTerms
+from evodevo.experiments.racing.words import first_words, place_words, rung_words
 from evodevo.experiments.trainer import Trainer
 from evodevo.networks.base import Network
 from evodevo.networks.spec import NetworkSpec
@@ -119,10 +120,12 @@ class TrainingRace(Generic[Entrant]):
         self.heats.append(facts)
         self.tried += len(chosen)
         for number in range(planned.rungs):
-            self._rung(chosen, planned.amount, number, beside)
+            self._rung(chosen, planned, number, beside)
             facts["rungs"].append({arm.name: self._told(arm) for arm in chosen})
             last = number == planned.rungs - 1
             kept = survivors([arm.order for arm in chosen], len(chosen) if last else left_after(len(chosen)))
+            if chosen:
+                self._tell_rung(chosen, planned, number, 0 if last else len(kept))
             chosen = [chosen[place] for place in kept]
             self.hold([*chosen, *beside])
         return [chosen[place] for place in ranked([arm.order for arm in chosen])]
@@ -171,9 +174,10 @@ class TrainingRace(Generic[Entrant]):
         """The batches of an arm from one on."""
         return batches_from(self.bench, self.task, first)
 
-    def _rung(self, arms: Sequence[Entrant], amount: float, number: int, beside: Sequence[Entrant]) -> None:
+    def _rung(self, arms: Sequence[Entrant], planned: Heat, number: int, beside: Sequence[Entrant]) -> None:
         """Train each on for the same cost, and judge it."""
-        for arm in arms:
+        amount = planned.amount
+        for place, arm in enumerate(arms, 1):
             steps = steps_for(amount, arm.cost, self.judging_of(number))
             network = self.build(arm)
             name = f"heat {len(self.heats)}, rung {number + 1}: {arm.name}"
@@ -186,6 +190,17 @@ class TrainingRace(Generic[Entrant]):
             self._look(name, arm, network, arm.steps, finished=result.state == "finished")
             arm.weights = self._weights.keep(name, network)
             self.hold([*arms, *beside])
+            if not number and len(self.heats) == 1 and place < len(arms) and best_of(arms) is arm:
+                # The first rung is the longest, and nothing is on the screen before it.
+                words = place_words(1, 1, planned.rungs)
+                self.bench.tell(first_words(words, arm.name, self._told(arm), place, len(arms)))
+
+    def _tell_rung(self, arms: Sequence[Entrant], planned: Heat, number: int, left: int) -> None:
+        """Tell who leads; so many go on."""
+        leader = best_of(arms)
+        name, told = (None, {}) if leader is None else (leader.name, self._told(leader))
+        place = place_words(len(self.heats), number + 1, planned.rungs)
+        self.bench.tell(rung_words(place, name, told, left, len(arms)))
 
     def _train(
         self, arm: Entrant, network: Network, steps: int, amount: float, until: int | None = None

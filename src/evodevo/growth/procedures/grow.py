@@ -39,6 +39,7 @@ from evodevo.growth.procedures.samples import GrowthSamples
 from evodevo.growth.procedures.settings import check_events, check_forks, check_zoo, pool_to_grow
 from evodevo.growth.procedures.shift import date_of_shift, shift_of_data
 from evodevo.growth.report.event_words import changes_of
+from evodevo.growth.report.race import start_words
 from evodevo.growth.schedule import Agenda, What
 from evodevo.growth.spec import GrowthSettings
 from evodevo.growth.strategists.edit_memory import EditMemory
@@ -128,9 +129,11 @@ class _Run:
 
     def train(self) -> Trained:
         share = 0.0
-        if self.before.race is not None:
+        race = self.before.race
+        if race is not None:
             start = [module.model_dump(mode="json") for module in self.course.start]
-            self.bench.record_event(EVENTS, "race", {"race": self.before.race, "start": start})
+            payload = {"race": race, "start": start}
+            self.bench.record_event(EVENTS, "race", payload, growth={"told": start_words(race)})
         if self.fork_plan is not None:
             plan = self.fork_plan
             told = forks_planned(plan.most, plan.steps, plan.instead, edits=plan.edits)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from evodevo.experiments.racing.words import last_of, longest_of, score_of, winner_words
 from evodevo.experiments.remarks import begun_without
 from evodevo.growth.report.data import GrowthHistory
 from evodevo.report.word_tables import TextTable
@@ -14,20 +15,12 @@ COLUMNS = ("network", "steps", "loss in nats", "after each rung", "what became o
 
 def race_words(growth: GrowthHistory) -> list[str]:
     """A sentence on who raced and who won, or on why nobody raced; nothing where no race was wanted."""
-    race = growth.race
-    if race is None:
-        return []
-    if race["instead"]:
-        return [f"It begins with {begun_without(race)}."]
-    last = _last(race)
-    scores = {name: score for name, told in last.items() if (score := _score(told)) is not None}
-    won = " + ".join(race["chosen"])
-    # Scores of shorter rungs, in which others ended, do not compare.
-    beaten = sorted((scores[name], name) for name in _longest(race) if name != won and name in scores)
-    second = f", {beaten[0][1]} had {beaten[0][0]:.3f}" if beaten else ""
-    size = f"{race['tried']} networks in {race['steps']:,} steps, {100 * race['share']:.1f} % of the budget"
-    what = "expected loss" if "expected" in last[won] else "loss"
-    return [f"It begins with {won}, the winner of a race of {size}: {what} {scores[won]:.3f}{second}."]
+    return [] if growth.race is None else [start_words(growth.race)]
+
+
+def start_words(race: Mapping[str, Any]) -> str:
+    """The sentence, from the facts of a race that was wanted."""
+    return f"It begins with {begun_without(race) if race['instead'] else winner_words(race)}."
 
 
 def race_table(growth: GrowthHistory) -> TextTable | None:
@@ -52,15 +45,15 @@ def table_of_race(race: Mapping[str, Any], won: str, raced: str) -> TextTable:
         for rung in heat["rungs"]:
             for name, told in rung.items():
                 rungs.setdefault(name, []).append(_loss(told["loss"]))
-    longest = _longest(race)
+    longest = longest_of(race)
 
     def place(name: str, loss: float | None) -> tuple[bool, bool, bool, float]:
         return name != won, name not in longest, loss is None, loss or 0.0
 
     rows = []
-    last = _last(race)
+    last = last_of(race)
     expected = any("expected" in told for told in last.values())
-    for name, told in sorted(last.items(), key=lambda pair: place(pair[0], _score(pair[1]))):
+    for name, told in sorted(last.items(), key=lambda pair: place(pair[0], score_of(pair[1]))):
         became = "won" if name == won else "lost" if name in longest else f"out after rung {len(rungs[name])}"
         scores = (_loss(told["loss"]), *([_loss(told["expected"])] if expected else []))
         rows.append((name, f"{told['steps']:,}", *scores, ", ".join(rungs[name]), became))
@@ -74,22 +67,6 @@ def table_of_race(race: Mapping[str, Any], won: str, raced: str) -> TextTable:
     )
     columns = (*COLUMNS[:3], *(["expected"] if expected else []), *COLUMNS[3:])
     return TextTable(columns, rows, caption, ("after each rung", "what became of it"))
-
-
-def _longest(race: Mapping[str, Any]) -> set[str]:
-    """Networks of the last rung of each heat."""
-    return {name for heat in race["heats"] for name in heat["rungs"][-1]}
-
-
-def _last(race: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """Network -> steps and loss after its last rung."""
-    return {name: told for heat in race["heats"] for rung in heat["rungs"] for name, told in rung.items()}
-
-
-def _score(told: Mapping[str, Any]) -> float | None:
-    """What decided: the expected loss where it is recorded, else the loss; None where there was none."""
-    score: float | None = told.get("expected", told["loss"])
-    return score
 
 
 def _loss(loss: float | None) -> str:

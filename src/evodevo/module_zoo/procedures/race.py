@@ -15,6 +15,7 @@ from typing import Any, cast
 from evodevo.errors import UsageError
 from evodevo.experiments.racing.plan import plan_first, plan_second
 from evodevo.experiments.racing.race import Racer, TrainingRace, batches_from, best_of
+from evodevo.experiments.racing.words import winner_words
 from evodevo.experiments.trained import Trained
 from evodevo.experiments.trainer import Trainer
 from evodevo.module_zoo.model import ModuleZoo
@@ -47,9 +48,17 @@ def train_race(bench: Trainer, options: Mapping[str, Any]) -> Trained:
     bench.training = training_after(bench.training, settings.begin)
     race = ModuleRace(bench, settings)
     raced = race.run()
+    bench.tell(_told(raced.facts))
     batches = batches_from(bench, bench.task, raced.trained)
     result: TrainingResult = bench.train(raced.network, training=raced.rest, batch_at=batches)
     return race.search.answer(raced.network, result, raced.facts)
+
+
+def _told(race: Mapping[str, Any]) -> str:
+    """The sentence on who goes on."""
+    if race["tried"]:
+        return f"It goes on with {winner_words(race)}."
+    return f"No race: the budget has no room for two networks; {' + '.join(race['chosen'])} is trained."
 
 
 @dataclass(frozen=True)
