@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import subprocess
 import sys
 import time
@@ -569,7 +570,9 @@ def test_without_budget_and_epochs_a_growth_has_a_minute(
     made = GrowingClassifier(width=8, device="cpu", plain=False, verbose=1).fit(X, Y)
     assert made.history_["forks"]["unit"] == "seconds"
     printed = capsys.readouterr().out.splitlines()
-    assert printed[0].startswith(f"it begins with {made.history_['race']['chosen'][0]}")
+    assert re.match(r"race, rung 1 of \d: .* leads after", printed[0]), "within the race"
+    begun = [line for line in printed if line.startswith("It begins with")]
+    assert begun[0].startswith(f"It begins with {made.history_['race']['chosen'][0]}, the winner of a race")
     assert any("100% of the budget" in line for line in printed), "of the training, not of the race"
     assert GrowingClassifier()._seconds() == 1.5
     assert GrowingClassifier(epochs=3)._seconds() is None
@@ -578,13 +581,15 @@ def test_without_budget_and_epochs_a_growth_has_a_minute(
 
 def test_the_progress_of_short_trainings_in_a_race_is_not_that_of_the_fit(capsys: pytest.CaptureFixture[str]) -> None:
     tell = _Printer(races=True)
-    tell({"step": 30, "share": 1.0, "loss": 0.7})
+    tell({"step": 30, "share": 0.15, "loss": 0.7})
     assert not capsys.readouterr().out
-    tell({"event": {"name": "race", "payload": {"race": {"chosen": ["mlp-1"], "instead": ""}}}})
+    tell({"growth": {"told": "race, rung 1 of 1: mlp-1 leads 2 networks, loss 0.700"}})
+    tell({"event": {"name": "race", "payload": {}}, "growth": {"told": "It begins with mlp-1."}})
     tell({"step": 90, "share": 0.2, "loss": 0.5})
     tell({"growth": {"event": 1, "born": [], "gone": [], "edited": [], "refused": ["map_positions"]}})
     assert capsys.readouterr().out.splitlines() == [
-        "it begins with mlp-1",
+        "race, rung 1 of 1: mlp-1 leads 2 networks, loss 0.700",
+        "It begins with mlp-1.",
         "step 90, 20% of the budget: loss 0.5000",
         "event 1: map_positions refused",
     ]

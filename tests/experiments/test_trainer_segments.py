@@ -13,6 +13,7 @@ import torch
 from evodevo.errors import UsageError
 from evodevo.experiments import trainer as bench
 from evodevo.experiments.procedures import PROCEDURES, TrainedBy
+from evodevo.experiments.racing.account import SearchAccount
 from evodevo.experiments.trained import Trained
 from evodevo.experiments.trainer import Trainer, _shape
 from evodevo.growth.training.replay import ReplayedBatches, SampleReplay, with_replay
@@ -21,7 +22,7 @@ from evodevo.networks.saved import load_network
 from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.storage.blobs import FolderPool
 from evodevo.testing.small_networks import h_model, problem
-from fixtures.evaluations import Told, assert_equal, evaluate, weights
+from fixtures.evaluations import Told, assert_equal, evaluate, shares_of, weights
 
 STEPS = 12
 TRAINING: dict[str, Any] = {"budget": {"steps": STEPS}, "checkpoint_every": 2}
@@ -202,6 +203,60 @@ def test_of_a_budget_in_seconds_nothing_is_told_before_a_checkpoint_holds_it(tmp
     (kept,) = told.checkpoints
     evaluate(given, h_model(procedure="testing.telling"), resume=kept, report=again.append)
     assert again.all_of("event") == told.all_of("event")
+
+
+def in_stages(bench: Trainer, options: Mapping[str, Any]) -> Trained:
+    """Short trainings of other networks, judged and then dropped; the last one has what is left of the budget."""
+    account = SearchAccount(bench, share=0.5)
+    for number in range(2):
+        bench.train(bench.build(), training=account.limited(steps=3), watched=False)
+        bench.once(f"judged {number}", lambda: {"value": 0.0, "seconds": options.get("judging", 0.0)})
+        bench.spend(f"judged {number}", bench.once(f"a step {number}", lambda: bench.flops_per_step))
+    network, rest = bench.build(), account.rest()
+    bench.train(network, training=rest, until_share=0.5)
+    return Trained(network, bench.train(network, training=rest))
+
+
+PROCEDURES.add("testing.in_stages", TrainedBy(in_stages))
+
+
+@pytest.mark.parametrize("unit", ["steps", "tokens", "flops", "seconds"])
+def test_the_share_of_all_stages_is_that_of_the_whole_budget(tmp_path: Path, unit: str) -> None:
+    a_step = evaluate(problem({"training": {"budget": {"steps": 1}}}), h_model()).extra["training_flops"]
+    budgets = {"steps": 20, "tokens": 20 * 8 + 3, "flops": 22 * a_step, "seconds": 1.0}
+    training = {"budget": {"steps": None, unit: budgets[unit]}, "checkpoint_every": 2, "report_every": 1}
+    given, told = problem({"training": training, "curve_points": 1}, tmp_path), Told()
+    arm = h_model(procedure="testing.in_stages", options={"judging": 0.2 if unit == "seconds" else 0.0})
+    evaluate(given, arm, report=told.append)
+    shares = shares_of(told)
+    if unit == "seconds":
+        assert shares[3] > 0.2, "a judgement counts"
+        assert shares[6] > 0.4, "so do both"
+        return
+    wanted = {
+        "steps": [step / 20 for step in range(1, 21)],
+        "tokens": [step / 20 for step in range(1, 21)],
+        "flops": [step / 22 for step in (1, 2, 3, 5, 6, 7, *range(9, 23))],
+    }
+    assert shares == pytest.approx(wanted[unit])
+    places = [place for place, message in enumerate(told) if "checkpoint" in message]
+    for place in places[:: len(places) // 4]:
+        before = [message["share"] for message in told[:place] if "share" in message]
+        again = Told()
+        evaluate(given, arm, resume=told[place]["checkpoint"], report=again.append)
+        assert shares_of(again, begin=before[-1]) == pytest.approx(shares[len(before) :] or [1.0])
+
+
+def test_a_training_in_one_stage_tells_its_own_share_and_its_end_once(tmp_path: Path) -> None:
+    told = Told()
+    training = {"budget": {"steps": STEPS}, "report_every": 5}
+    evaluate(problem({"training": training}, tmp_path), h_model(), report=told.append)
+    assert shares_of(told) == [5 / STEPS, 10 / STEPS, 1.0]
+    assert told.all_of("step")[-1] == STEPS
+    whole = Told()
+    training = {"budget": {"steps": STEPS}, "report_every": 6}
+    evaluate(problem({"training": training}, tmp_path), h_model(), report=whole.append)
+    assert shares_of(whole) == [0.5, 1.0], "the last step was told"
 
 
 def test_a_name_that_kept_another_shape_is_an_error(tmp_path: Path) -> None:

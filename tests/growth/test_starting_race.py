@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -29,6 +30,7 @@ from evodevo.storage.blobs import FolderPool
 from evodevo.testing.small_networks import STRUCTURE as H_MODEL
 from evodevo.testing.small_networks import problem, settings, small_zoo
 from evodevo.training.precision import decide
+from fixtures.evaluations import lines_of, shares_of
 
 torch.set_num_threads(1)
 
@@ -153,6 +155,60 @@ def test_killed_anywhere_it_goes_on_to_the_same_network(seen: dict[str, Any], po
         assert timeless(resumed) == timeless(outcome)
         assert resumed.blobs == outcome.blobs
         assert resumed.scores == outcome.scores
+
+
+def test_a_race_tells_who_leads_and_who_won_and_the_bar_is_that_of_the_whole_budget(
+    seen: dict[str, Any], pool: Path
+) -> None:
+    messages, race = seen["messages"], seen["outcome"].extra["growth"]["race"]
+    shares, lines = shares_of(messages), lines_of(messages)
+    first = next(place for place, message in enumerate(messages) if "growth" in message)
+    before = [message["share"] for message in messages[:first] if "share" in message]
+    assert before[-1] < race["share"] / 4, "the first line comes early in the race"
+    rungs = [line for line in lines if re.match(r"race, (heat 2, )?rung \d of \d: .+ leads \d", line)]
+    assert len(rungs) == sum(len(heat["rungs"]) for heat in race["heats"])
+    told = [told for heat in race["heats"] for told in heat["rungs"]]
+    for line, rung in zip(rungs, told, strict=True):
+        leader = min(rung, key=lambda name: rung[name]["loss"])
+        assert f": {leader} leads {len(rung)} network" in line
+        assert f"loss {rung[leader]['loss']:.3f}" in line
+    (won,) = [line for line in lines if line.startswith("It begins with")]
+    assert won.startswith(
+        f"It begins with {' + '.join(race['chosen'])}, the winner of a race of {race['tried']} networks"
+    )
+    ended = [message["share"] for message in messages[: messages.index(told_as(messages, won))] if "share" in message]
+    assert ended[-1] == pytest.approx(race["share"], abs=0.1)
+    assert shares[len(ended)] >= ended[-1], "growth goes on where the race ended"
+    # A resume tells no rung twice, and its bar goes on where the checkpoint was.
+    kept = [place for place, message in enumerate(messages) if message.get("checkpoint")]
+    for place in (kept[0], kept[len(kept) // 3]):
+        again: list[dict[str, Any]] = []
+        grown(arm(), {"flops": FLOPS}, pool, resume=messages[place]["checkpoint"], report=again.append)
+        earlier = [message["share"] for message in messages[:place] if "share" in message]
+        assert shares_of(again, begin=earlier[-1]) == pytest.approx(shares[len(earlier) :])
+        assert won in lines_of(again), "an event: who records it tells it once"
+        later = lines[len(lines_of(messages[:place])) :]
+        assert [line for line in lines_of(again) if line != won] == [line for line in later if line != won]
+
+
+def told_as(messages: list[dict[str, Any]], line: str) -> dict[str, Any]:
+    return next(message for message in messages if message.get("growth", {}).get("told") == line)
+
+
+def test_no_race_is_told_too() -> None:
+    messages: list[dict[str, Any]] = []
+    outcome = grown(arm(race={"least": 1000}), {"steps": 12}, report=messages.append)
+    assert lines_of(messages) == [f"It begins with all modules: {outcome.extra['growth']['race']['instead']}"]
+    shares_of(messages)
+
+
+def test_a_race_of_networks_that_diverge_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ModuleRace, "_judged", lambda self, name, arm, network: None)
+    messages: list[dict[str, Any]] = []
+    grown(arm(), {"flops": FLOPS}, report=messages.append)
+    first, won = lines_of(messages)[:2]
+    assert re.fullmatch(r"race, rung 1 of \d: none of 3 networks could be trained", first)
+    assert "; no network of a race of 3 networks" in won
 
 
 def timeless(outcome: Outcome) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from evodevo.runs.resolve import resolve
 from evodevo.settings import validate
 from evodevo.storage.blobs import FolderPool
 from evodevo.tasks.held.stretches import HeldStretchesTask
+from fixtures.evaluations import lines_of, shares_of
 from growth.backbone.small_growths import BATCH, evaluate, problem, small_run, trial
 
 FLOPS = 2e9
@@ -159,6 +161,14 @@ def test_an_interrupted_training_ends_as_one_that_was_not(text: Path, tmp_path: 
     whole = evaluate(of, trial(START), report=told.append)
     checkpoints = [message["checkpoint"] for message in told if "checkpoint" in message]
     assert len(checkpoints) > 5
+    shares, lines = shares_of(told), lines_of(told)
+    race = race_of(whole)
+    rungs = [line for line in lines if re.match(r"race, rung \d of \d: .+ leads \d", line)]
+    assert len(rungs) == len(race.heats[0]["rungs"])
+    assert race.told in lines
+    first = next(place for place, message in enumerate(told) if "growth" in message)
+    early = [message["share"] for message in told[:first] if "share" in message]
+    assert early[-1] < race.share < shares[-1], "the first line comes within the race"
     for checkpoint in checkpoints[:: max(1, len(checkpoints) // 5)]:
         resumed = evaluate(of, trial(START), resume=checkpoint)
         for fact in (RACE, "stages", EVENTS, "forks", "training_flops"):

@@ -46,6 +46,7 @@ from evodevo.tasks.held.back import with_architecture_split
 from evodevo.testing.small_networks import problem, settings
 from evodevo.training.precision import decide
 from evodevo.training.settings import OptimizerSettings
+from fixtures.evaluations import shares_of
 
 torch.set_num_threads(1)
 
@@ -297,6 +298,7 @@ def test_the_log_says_why_and_rebuilds_the_network(run: dict[str, Any], pool: Pa
 def test_it_is_told_and_drawn(run: dict[str, Any]) -> None:
     told = [message["growth"]["told"] for message in run["messages"] if "told" in message.get("growth", {})]
     assert len(told) == 2
+    shares_of(run["messages"])
     assert told[0].startswith(f"event 2: the cap falls to {PAIR:,} flops: ")
     assert told[0].endswith("6 networks raced")
     growth = GrowthHistory(

@@ -45,6 +45,7 @@ from evodevo.storage.blobs import FolderPool
 from evodevo.tasks.held.back import with_architecture_split
 from evodevo.testing.small_networks import problem, settings, small_zoo
 from evodevo.training.loop import TrainingResult, model_loss, train
+from fixtures.evaluations import shares_of
 
 torch.set_num_threads(1)
 
@@ -583,6 +584,7 @@ def test_the_run_says_at_its_start_how_many_forks_there_are(run: dict[str, Any])
     ]
     events = [one["event"]["name"] for one in run["messages"] if "event" in one]
     assert events[0] == "forks"
+    shares_of(run["messages"])
 
 
 def test_forks_are_off_and_leave_stored_settings_as_they_were() -> None:

@@ -42,6 +42,7 @@ from evodevo.tasks.held.back import HeldBackTask, with_architecture_split
 from evodevo.tasks.reasoning.pointer import PointerTask
 from evodevo.testing.small_networks import h_model, problem, settings, small_zoo
 from evodevo.training.precision import decide
+from fixtures.evaluations import shares_of
 
 torch.set_num_threads(1)
 
@@ -406,6 +407,7 @@ def test_the_log_says_why_and_rebuilds_the_network(run: SimpleNamespace, pool: P
 
 
 def test_it_is_told_and_tabled(run: SimpleNamespace) -> None:
+    shares_of(run.messages)
     (told,) = [message["growth"]["told"] for message in run.messages if "appeared" in str(message.get("growth"))]
     assert (
         told == f"event {run.shift['event']}: 2 of 4 classes appeared; goes on: {run.shift['chosen']}; 6 networks raced"

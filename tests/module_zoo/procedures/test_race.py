@@ -23,6 +23,7 @@ from evodevo.networks.saved import load_network
 from evodevo.networks.towers.spec import ExtractorStructure
 from evodevo.storage.blobs import FolderPool
 from evodevo.tasks.held.back import HeldBackTask
+from fixtures.evaluations import lines_of, shares_of
 from module_zoo.procedures.test_searches import evaluate, problem_of
 
 WIDTH = 16
@@ -98,6 +99,29 @@ def test_a_race_keeps_its_share_and_the_winner_its_weights(
     if kept:
         network, _ = load_network(FolderPool(tmp_path), outcome.blobs["weights"])
         assert [module.id for module in network.structure.modules] == facts["chosen"]
+
+
+@pytest.mark.parametrize("budget", [{"steps": STEPS}, {"flops": 1e8}], ids=["steps", "flops"])
+def test_it_is_told_who_leads_and_who_goes_on(budget: dict[str, float]) -> None:
+    arm = raced(training={"budget": {"steps": None, **budget}, "report_every": 1})
+    messages: list[dict[str, Any]] = []
+    facts = evaluate(problem_of(None, (arm,)), arm, report=messages.append).extra["search"]
+    shares, lines = shares_of(messages), lines_of(messages)
+    assert len([line for line in lines if re.search(r"rung \d of \d: .+ leads \d", line)]) == sum(
+        len(heat["rungs"]) for heat in facts["heats"]
+    )
+    assert any(line.startswith("race, heat 2, rung 1 of ") for line in lines)
+    assert lines[-1].startswith(f"It goes on with {' + '.join(facts['chosen'])}, the winner of a race of ")
+    assert len(shares) > facts["steps"]
+    before = [share for share in shares if share < facts["share"]]
+    assert before, "the race is a part of the whole budget"
+
+
+def test_no_room_for_a_race_is_told() -> None:
+    arm = raced({"least": 1000})
+    messages: list[dict[str, Any]] = []
+    evaluate(problem_of(None, (arm,)), arm, report=messages.append)
+    assert lines_of(messages) == [f"No race: the budget has no room for two networks; {' + '.join(IDS)} is trained."]
 
 
 @pytest.mark.slow
