@@ -17,7 +17,8 @@ Rules:
   the checkpoint of the stage that was cut short), and that stage goes on.
 - What is measured or decided between stages goes through ``bench.once``, which records it with the checkpoints; what
   changes at every step of a stage (a policy) is kept in ``bench.state``.
-- Stages of a search pass ``watched=False``: they must not see validation samples.
+- Stages of a search pass ``watched=False``: they must not see validation samples. What such a stage found may be shown
+  by ``bench.tell``; the share of the budget in reports is that of all stages.
 - What changes the network between stages (adding nodes, freezing) must be a function of recorded things and of seeds.
 - A stage may pause (``until``) so that the network changes and then goes on: ``bench.carry`` records moved parameters,
 ``bench.recalls`` is true where the weights will come with a checkpoint, ``bench.spend`` adds FLOPs of other work. - The
