@@ -2,8 +2,8 @@
 
 A kind is a row of ``KINDS`` under the ``kind`` of its paths, one class in one file without torch. Agents plan children
 with it (roles, shapes, parameters, work) and ask it which samples a path can read, so that any kind may learn any task
-that it can read (docs/spec/munet.md#tasks). Its modules are imported by ``build``, ``freeze`` and ``make_root``;
-``component_kind`` has what is alike for those whose builder is beside them.
+that it can read (docs/spec/munet.md#tasks). Its modules are imported by ``build``, ``freeze``, ``make_root`` and
+``source``; ``component_kind`` has what is alike for those whose builder is beside them.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from evodevo.multitask.evaluate_settings import PathRequest
     from evodevo.multitask.paths.built import BuiltPath, FrozenPart
     from evodevo.multitask.settings import AgentSettings
+    from evodevo.multitask.source.written import WrittenPath
+    from evodevo.operators.source.sheet import SourceSheet
     from evodevo.storage.blobs import BlobPool
     from evodevo.tasks.base import SampleTask
     from evodevo.training.precision import Precision
@@ -158,6 +160,18 @@ class SinglepathKind(PathKind):
             UsageError: it cannot come about so.
         """
         raise UsageError(f"a path of kind {self.kind!r} is no root that is made here: {request.root} was asked for.")
+
+    def source(self, path: Any, sheet: SourceSheet) -> WrittenPath:
+        """A path in a file of plain PyTorch.
+
+        Args:
+            path: its model; the attribute ``kind`` of the model names this row.
+            sheet: sheet of the file, to which the classes of the path are added.
+
+        Raises:
+            UsageError: paths of this kind have no source, or this one has none.
+        """
+        raise UsageError(f"a path of kind {self.kind!r} has no source; take --to pt2.")
 
     @abstractmethod
     def structure_of(self, path: Path) -> PathStructure:

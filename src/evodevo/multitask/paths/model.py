@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -89,6 +89,9 @@ def filled(component: nn.Module, role: str, state: Mapping[str, Tensor]) -> nn.M
 class ComponentPath(nn.Module, Generic[P]):
     """A path of components, which learn or stay as they are.
 
+    Attributes:
+        kind: row of ``KINDS`` that its paths have; its source is written by it.
+
     Args:
         structure: structure of the path.
         components: role -> component, which the path does not copy: several paths may hold the same one.
@@ -96,6 +99,8 @@ class ComponentPath(nn.Module, Generic[P]):
     Raises:
         UsageError: a component that is missing, not wanted, or of another size.
     """
+
+    kind: ClassVar[str]
 
     def __init__(self, structure: P, components: Mapping[str, nn.Module]) -> None:
         super().__init__()

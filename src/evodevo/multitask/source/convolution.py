@@ -6,6 +6,7 @@ from evodevo.multitask.paths.blocks_spec import EMBEDDING, HEAD, NORM
 from evodevo.multitask.paths.convolution.spec import ConvolutionStructure
 from evodevo.multitask.source.blocks import HEAD as LINEAR
 from evodevo.multitask.source.blocks import PREPARED, path_of
+from evodevo.multitask.source.written import WrittenPath
 from evodevo.operators.source.sheet import Fragment, SourceSheet
 
 FIRST = Fragment(
@@ -81,8 +82,8 @@ class ConvolutionPath(nn.Module):
 )
 
 
-def convolution_source(structure: ConvolutionStructure, sheet: SourceSheet) -> str:
-    """The expression that makes a path; its classes are added to the sheet."""
+def convolution_source(structure: ConvolutionStructure, sheet: SourceSheet) -> WrittenPath:
+    """A path; its classes are added to the sheet."""
     norm = f"{structure.group}, {structure.norm_epsilon!r}"
     parts = []
     for role in structure.roles:
@@ -97,4 +98,4 @@ def convolution_source(structure: ConvolutionStructure, sheet: SourceSheet) -> s
             sizes = f"{block.inputs}, {block.hidden}, {block.outputs}, {block.stride}"
             made = f"{sheet.add(BLOCK)}({sizes}, {norm})"
         parts.append((role, made))
-    return path_of(sheet.add(PATH), f"{structure.channels}, {structure.image_size}", parts)
+    return WrittenPath(path_of(sheet.add(PATH), f"{structure.channels}, {structure.image_size}", parts))

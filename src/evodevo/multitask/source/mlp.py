@@ -6,6 +6,7 @@ from evodevo.multitask.paths.blocks_spec import EMBEDDING, HEAD, NORM
 from evodevo.multitask.paths.mlp.model import BOUND
 from evodevo.multitask.paths.mlp.spec import MLPStructure
 from evodevo.multitask.source.blocks import HEAD as LINEAR
+from evodevo.multitask.source.written import WrittenPath
 from evodevo.operators.source.sheet import Fragment, SourceSheet
 
 FIRST = Fragment(
@@ -80,8 +81,8 @@ class MLPPath(nn.Module):
 )
 
 
-def mlp_source(structure: MLPStructure, sheet: SourceSheet) -> str:
-    """The expression that makes a path; its classes are added to the sheet."""
+def mlp_source(structure: MLPStructure, sheet: SourceSheet) -> WrittenPath:
+    """A path; its classes are added to the sheet."""
     width, epsilon = structure.width, structure.norm_epsilon
     lines = []
     for role in structure.roles:
@@ -95,4 +96,4 @@ def mlp_source(structure: MLPStructure, sheet: SourceSheet) -> str:
             made = f"{sheet.add(BLOCK)}({width}, {structure.hidden}, {epsilon!r})"
         lines.append(f'                "{role}": {made},')
     inside = "\n".join(lines)
-    return f"{sheet.add(PATH)}(\n            {{\n{inside}\n            }}\n        )"
+    return WrittenPath(f"{sheet.add(PATH)}(\n            {{\n{inside}\n            }}\n        )")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from torch import Tensor, nn
+from torch import nn
 
 from evodevo.multitask.paths.network.model import NetworkPath
 from evodevo.multitask.paths.network.spec import NetworkInput
 from evodevo.multitask.source.blocks import FITTED
+from evodevo.multitask.source.written import WrittenPath
 from evodevo.networks.base import Network
 from evodevo.networks.source.arguments import argument_pairs
 from evodevo.operators.source.sheet import Fragment, SourceSheet
@@ -42,8 +41,8 @@ class NetworkPath(nn.Module):
 _MASK = "samples >= 0"
 
 
-def network_source(path: NetworkPath, sheet: SourceSheet) -> tuple[str, Mapping[str, Tensor]]:
-    """The expression that makes a path, and the tensors of its network as the file names them.
+def network_source(path: NetworkPath, sheet: SourceSheet) -> WrittenPath:
+    """A path; the tensors of its network have the names that the network's own source gives them.
 
     Raises:
         UsageError: a kind of network whose representation has no source, or a part without source.
@@ -56,7 +55,9 @@ def network_source(path: NetworkPath, sheet: SourceSheet) -> tuple[str, Mapping[
     )
     name = sheet.write_class(("network path", id(path)), "NetworkPath", text)
     own = "".join(f'                "{role}": {_own(part)},\n' for role, part in path.own.items())
-    return f"{name}(\n            {written.name}(), {{\n{own}            }}\n        )", written.weights
+    weights = {f"own.{role}": tensor for role, tensor in path.own.state_dict().items()}
+    weights |= {f"network.{inside}": tensor for inside, tensor in written.weights.items()}
+    return WrittenPath(f"{name}(\n            {written.name}(), {{\n{own}            }}\n        )", weights)
 
 
 _WORDS = {"image": "Images of bytes", "tokens": "Texts", "vector": "Rows of numbers"}

@@ -8,6 +8,7 @@ from evodevo.multitask.paths.ngrams.spec import NgramStructure
 from evodevo.multitask.source.blocks import HEAD as LINEAR
 from evodevo.multitask.source.blocks import path_of
 from evodevo.multitask.source.mlp import BLOCK
+from evodevo.multitask.source.written import WrittenPath
 from evodevo.operators.source.sheet import Fragment, SourceSheet
 
 BAG = Fragment(
@@ -65,8 +66,8 @@ class NgramPath(nn.Module):
 )
 
 
-def ngram_source(structure: NgramStructure, sheet: SourceSheet) -> str:
-    """The expression that makes a path; its classes are added to the sheet."""
+def ngram_source(structure: NgramStructure, sheet: SourceSheet) -> WrittenPath:
+    """A path; its classes are added to the sheet."""
     width, epsilon = structure.width, structure.norm_epsilon
     parts = []
     for role in structure.roles:
@@ -80,4 +81,4 @@ def ngram_source(structure: NgramStructure, sheet: SourceSheet) -> str:
         else:
             made = f"{sheet.add(BLOCK)}({width}, {structure.behind.hidden}, {epsilon!r})"
         parts.append((role, made))
-    return path_of(sheet.add(PATH), str(structure.length), parts)
+    return WrittenPath(path_of(sheet.add(PATH), str(structure.length), parts))

@@ -7,38 +7,18 @@ are equal to it.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
 from evodevo.errors import UsageError
-from evodevo.multitask.paths.convolution.spec import ConvolutionStructure
-from evodevo.multitask.paths.mlp.spec import MLPStructure
+from evodevo.multitask.paths.kinds import KINDS
 from evodevo.multitask.paths.multipath_spec import ROUTER, connector
-from evodevo.multitask.paths.network.model import NetworkPath
-from evodevo.multitask.paths.ngrams.spec import NgramStructure
-from evodevo.multitask.paths.text.spec import TextStructure
-from evodevo.multitask.paths.vision.spec import VisionStructure
 from evodevo.multitask.run.dense_export import DensePath
 from evodevo.multitask.source import blocks
-from evodevo.multitask.source.convolution import convolution_source
-from evodevo.multitask.source.mlp import mlp_source
-from evodevo.multitask.source.network import network_source
-from evodevo.multitask.source.ngrams import ngram_source
-from evodevo.multitask.source.text import text_source
-from evodevo.multitask.source.vision import vision_source
 from evodevo.operators.source.sheet import Program, SourceSheet
-
-WRITERS: Mapping[type[Any], Callable[[Any, SourceSheet], str]] = {
-    VisionStructure: vision_source,
-    ConvolutionStructure: convolution_source,
-    MLPStructure: mlp_source,
-    TextStructure: text_source,
-    NgramStructure: ngram_source,
-}
-"""Structure of a path -> the function that writes the expression of its module."""
 
 _SHARED = '''
 def load(file=Path(__file__).with_name("model.safetensors")):
@@ -71,7 +51,7 @@ class _PathProgram:
         self.sheet = SourceSheet()
         self.samples = next(iter(dense.reads.values()))
         joint = dense.alone is None
-        self.imported: dict[str, Mapping[str, Tensor]] = {}
+        self.renamed: dict[str, Mapping[str, Tensor]] = {}
         self.routed = joint and self.model.structure.has_router and ROUTER in self.model.shapes
 
     def program(self) -> Program:
@@ -115,26 +95,26 @@ class _PathProgram:
         return stored, shared
 
     def _tensors(self) -> Iterator[tuple[str, Tensor]]:
-        """Tensors by the names of the file; those of an imported network as its own source has them."""
+        """Tensors by the names of the file."""
         for name, tensor in self.model.state_dict().items():
             plain = name.replace(".module.", ".", 1) if name.startswith("paths.") else name
-            if not any(plain.startswith(f"{prefix}network.") for prefix in self.imported):
+            if not any(map(plain.startswith, self.renamed)):
                 yield plain, tensor
-        for prefix, weights in self.imported.items():
+        for prefix, weights in self.renamed.items():
             for name, tensor in weights.items():
-                yield f"{prefix}network.{name}", tensor
+                yield f"{prefix}{name}", tensor
 
     # Classes
 
     def _path(self, path: Any, prefix: str) -> str:
         """The expression of a path whose tensors' names begin with the prefix."""
-        if isinstance(path, NetworkPath):
-            made, self.imported[prefix] = network_source(path, self.sheet)
-            return made
-        structure = path.structure
-        if type(structure) not in WRITERS:
-            raise UsageError(f"a path described by a {type(structure).__name__} has no source; take --to pt2.")
-        return WRITERS[type(structure)](structure, self.sheet)
+        kind = getattr(path, "kind", "")
+        if kind not in KINDS:
+            raise UsageError(f"a {type(path).__name__} has no source: it names no kind of path; take --to pt2.")
+        written = KINDS.get(kind).single().source(path, self.sheet)
+        if written.weights is not None:
+            self.renamed[prefix] = written.weights
+        return written.made
 
     def _single(self) -> Iterator[str]:
         made = self._path(self.model, "")

@@ -6,6 +6,7 @@ from evodevo.multitask.paths.blocks_spec import BLOCK
 from evodevo.multitask.paths.text.spec import TextStructure
 from evodevo.multitask.source.blocks import path_of
 from evodevo.multitask.source.transformer import block_parts
+from evodevo.multitask.source.written import WrittenPath
 from evodevo.operators.source.sheet import Fragment, SourceSheet
 
 TOKENS = Fragment(
@@ -48,11 +49,12 @@ class TextPath(nn.Module):
 )
 
 
-def text_source(structure: TextStructure, sheet: SourceSheet) -> str:
-    """The expression that makes a path; its classes are added to the sheet.
+def text_source(structure: TextStructure, sheet: SourceSheet) -> WrittenPath:
+    """A path; its classes are added to the sheet.
 
     Raises:
         UsageError: a block without source.
     """
     embedding = f"{sheet.add(TOKENS)}({structure.vocabulary}, {structure.width})"
-    return path_of(sheet.add(PATH), str(structure.length), block_parts(structure, sheet, embedding))
+    parts = block_parts(structure, sheet, embedding)
+    return WrittenPath(path_of(sheet.add(PATH), str(structure.length), parts))

@@ -41,6 +41,6 @@ def written_root(structure: ConvolutionStructure, files: dict[str, str | Path]) 
         files: Files of the export by name; see ``ProbabilityModel.source``.
     """
     sheet = SourceSheet()
-    made = convolution_source(structure, sheet).replace("\n    ", "\n")
+    made = convolution_source(structure, sheet).made.replace("\n    ", "\n")
     body = f'def Model():\n    """The network."""\n    return {made}'
     files[PROGRAM] = sheet.text(_DOCSTRING, body, _NUMBERS)

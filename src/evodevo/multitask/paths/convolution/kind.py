@@ -31,6 +31,8 @@ from evodevo.multitask.roots.files import BUILTIN, root_file, structure_in
 
 if TYPE_CHECKING:
     from evodevo.multitask.paths.builder import PathBuilder
+    from evodevo.multitask.source.written import WrittenPath
+    from evodevo.operators.source.sheet import SourceSheet
 
 _MORE_BLOCKS = 3
 _IMAGE_SIZES = (16, 20, 24, 28, 32, 40, 48, 64)
@@ -67,6 +69,11 @@ class ConvolutionPaths(ComponentKind[ConvolutionStructure]):
         from evodevo.multitask.paths.convolution.builder import BUILDER
 
         return BUILDER
+
+    def source(self, path: Any, sheet: SourceSheet) -> WrittenPath:
+        from evodevo.multitask.source.convolution import convolution_source
+
+        return convolution_source(path.structure, sheet)
 
     def parameters(self, structure: ConvolutionStructure) -> dict[str, int]:
         return role_parameters(structure)

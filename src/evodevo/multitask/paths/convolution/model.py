@@ -15,6 +15,7 @@ from evodevo.multitask.paths.blocks import Head
 from evodevo.multitask.paths.blocks_spec import ADAPTER, BLOCK, EMBEDDING, HEAD, NORM
 from evodevo.multitask.paths.convolution.spec import (
     KERNEL,
+    KIND,
     ConvolutionBlockSizes,
     ConvolutionStructure,
     role_parameters,
@@ -134,6 +135,8 @@ def resize_block(structure: ConvolutionStructure, role: str, state: State, seed:
 
 class ConvolutionPath(ComponentPath[ConvolutionStructure]):
     """A path of convolutions that reads images."""
+
+    kind = KIND
 
     @staticmethod
     def sizes(structure: ConvolutionStructure) -> dict[str, int]:

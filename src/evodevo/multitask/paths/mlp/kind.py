@@ -31,6 +31,8 @@ from evodevo.tasks.rows.columns import Column
 if TYPE_CHECKING:
     from evodevo.multitask.paths.builder import PathBuilder
     from evodevo.multitask.settings import AgentSettings
+    from evodevo.multitask.source.written import WrittenPath
+    from evodevo.operators.source.sheet import SourceSheet
 
 _MOST_BLOCKS = 5
 _WIDTHS = (0.5, 1.0, 1.5, 2.0)
@@ -54,6 +56,11 @@ class MLPPaths(ComponentKind[MLPStructure]):
         from evodevo.multitask.paths.mlp.builder import BUILDER
 
         return BUILDER
+
+    def source(self, path: Any, sheet: SourceSheet) -> WrittenPath:
+        from evodevo.multitask.source.mlp import mlp_source
+
+        return mlp_source(path.structure, sheet)
 
     def parameters(self, structure: MLPStructure) -> dict[str, int]:
         return role_parameters(structure)

@@ -16,7 +16,7 @@ from evodevo.errors import UsageError
 from evodevo.multitask.paths.blocks import Head
 from evodevo.multitask.paths.blocks_spec import EMBEDDING, HEAD, NORM
 from evodevo.multitask.paths.dense import DenseInput
-from evodevo.multitask.paths.mlp.spec import MLPStructure, role_parameters
+from evodevo.multitask.paths.mlp.spec import KIND, MLPStructure, role_parameters
 from evodevo.multitask.paths.model import ComponentPath, seeded
 from evodevo.networks.base import Representation
 
@@ -110,6 +110,8 @@ class RectifiedNorm(nn.Module):
 
 class MLPPath(ComponentPath[MLPStructure]):
     """A path that reads vectors."""
+
+    kind = KIND
 
     @staticmethod
     def sizes(structure: MLPStructure) -> dict[str, int]:

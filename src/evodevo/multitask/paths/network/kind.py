@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from evodevo.multitask.hyperparameters import (
     IMAGE_SIZE,
@@ -19,6 +19,8 @@ from evodevo.multitask.paths.network.spec import HEAD, KIND, NORM, NetworkStruct
 
 if TYPE_CHECKING:
     from evodevo.multitask.paths.builder import PathBuilder
+    from evodevo.multitask.source.written import WrittenPath
+    from evodevo.operators.source.sheet import SourceSheet
 
 
 class NetworkPaths(ComponentKind[NetworkStructure]):
@@ -35,6 +37,11 @@ class NetworkPaths(ComponentKind[NetworkStructure]):
         from evodevo.multitask.paths.network.builder import BUILDER
 
         return BUILDER
+
+    def source(self, path: Any, sheet: SourceSheet) -> WrittenPath:
+        from evodevo.multitask.source.network import network_source
+
+        return network_source(path, sheet)
 
     def parameters(self, structure: NetworkStructure) -> dict[str, int]:
         sizes = {part.role: part.parameters for part in structure.parts}

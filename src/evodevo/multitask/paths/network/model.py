@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from evodevo.errors import DataError, UsageError
 from evodevo.multitask.paths.dense import DenseInput
 from evodevo.multitask.paths.network.dense import network_input
-from evodevo.multitask.paths.network.spec import HEAD, LOOSE, NORM, NetworkStructure
+from evodevo.multitask.paths.network.spec import HEAD, KIND, LOOSE, NORM, NetworkStructure
 from evodevo.networks.base import Batch, Network, Representation
 from evodevo.networks.build import build_network
 from evodevo.networks.newborns import newborns
@@ -35,6 +35,8 @@ class NetworkPath(nn.Module):
     Raises:
         UsageError: a structure that is no network of this library.
     """
+
+    kind = KIND
 
     def __init__(self, structure: NetworkStructure, seed: int = 0) -> None:
         super().__init__()

@@ -29,6 +29,8 @@ from evodevo.multitask.paths.text.spec import LENGTH, READS
 
 if TYPE_CHECKING:
     from evodevo.multitask.paths.builder import PathBuilder
+    from evodevo.multitask.source.written import WrittenPath
+    from evodevo.operators.source.sheet import SourceSheet
 
 _MOST_BLOCKS = 3
 _WIDTHS = (0.5, 1.0, 2.0, 4.0)
@@ -55,6 +57,11 @@ class NgramPaths(ComponentKind[NgramStructure]):
         from evodevo.multitask.paths.ngrams.builder import BUILDER
 
         return BUILDER
+
+    def source(self, path: Any, sheet: SourceSheet) -> WrittenPath:
+        from evodevo.multitask.source.ngrams import ngram_source
+
+        return ngram_source(path.structure, sheet)
 
     def parameters(self, structure: NgramStructure) -> dict[str, int]:
         return role_parameters(structure)

@@ -18,7 +18,7 @@ from evodevo.multitask.paths.blocks_spec import EMBEDDING, HEAD, NORM
 from evodevo.multitask.paths.dense import DenseInput, dense_texts
 from evodevo.multitask.paths.mlp.model import MLPBlock
 from evodevo.multitask.paths.model import ComponentPath, seeded
-from evodevo.multitask.paths.ngrams.spec import NgramStructure, role_parameters
+from evodevo.multitask.paths.ngrams.spec import KIND, NgramStructure, role_parameters
 from evodevo.multitask.paths.text.model import MASK, TOKENS
 from evodevo.networks.base import Representation
 
@@ -75,6 +75,8 @@ class NgramBag(nn.Module):
 
 class NgramPath(ComponentPath[NgramStructure]):
     """A path that reads texts as bags of n-grams."""
+
+    kind = KIND
 
     @staticmethod
     def sizes(structure: NgramStructure) -> dict[str, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from evodevo.errors import UsageError
 from evodevo.multitask.hyperparameters import (
@@ -16,6 +16,7 @@ from evodevo.multitask.hyperparameters import (
 from evodevo.multitask.paths.component_kind import ComponentKind
 from evodevo.multitask.paths.text.spec import (
     HYPERPARAMETERS,
+    KIND,
     LENGTH,
     PRESETS,
     READS,
@@ -26,6 +27,8 @@ from evodevo.multitask.paths.text.spec import (
 
 if TYPE_CHECKING:
     from evodevo.multitask.paths.builder import PathBuilder
+    from evodevo.multitask.source.written import WrittenPath
+    from evodevo.operators.source.sheet import SourceSheet
 
 _RANGES: Mapping[str, tuple[int, tuple[int, ...]]] = {"tiny": (3, (16, 32, 64, 128)), "small": (6, (64, 128, 256, 512))}
 """Size -> blocks at most, and how many tokens may be read."""
@@ -34,7 +37,7 @@ _RANGES: Mapping[str, tuple[int, tuple[int, ...]]] = {"tiny": (3, (16, 32, 64, 1
 class TextPaths(ComponentKind[TextStructure]):
     """See ``SinglepathKind``."""
 
-    kind = "text_path"
+    kind = KIND
     structures = TextStructure
     presets = PRESETS
     fields = HYPERPARAMETERS
@@ -44,6 +47,11 @@ class TextPaths(ComponentKind[TextStructure]):
         from evodevo.multitask.paths.text.builder import BUILDER
 
         return BUILDER
+
+    def source(self, path: Any, sheet: SourceSheet) -> WrittenPath:
+        from evodevo.multitask.source.text import text_source
+
+        return text_source(path.structure, sheet)
 
     def parameters(self, structure: TextStructure) -> dict[str, int]:
         return role_parameters(structure)

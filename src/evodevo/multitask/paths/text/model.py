@@ -18,7 +18,7 @@ from evodevo.errors import UsageError
 from evodevo.multitask.paths.blocks_spec import EMBEDDING
 from evodevo.multitask.paths.dense import DENSE_WORDS, DenseInput, dense_texts
 from evodevo.multitask.paths.model import BlockPath, new_component
-from evodevo.multitask.paths.text.spec import TextStructure, role_parameters
+from evodevo.multitask.paths.text.spec import KIND, TextStructure, role_parameters
 from evodevo.networks.base import Representation
 
 TOKENS, MASK = "tokens", "mask"
@@ -83,6 +83,8 @@ def resize_positions(state: Mapping[str, Tensor], length: int) -> dict[str, Tens
 
 class TextPath(BlockPath[TextStructure]):
     """A path that reads texts; see ``BlockPath``."""
+
+    kind = KIND
 
     @staticmethod
     def sizes(structure: TextStructure) -> dict[str, int]:

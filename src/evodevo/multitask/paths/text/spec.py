@@ -20,6 +20,7 @@ from evodevo.multitask.paths.blocks_spec import (
 )
 from evodevo.operators.cost import Work
 
+KIND = "text_path"
 BYTES = 256
 LENGTH = "ds_length"
 """Hyperparameter: tokens of a text that are read. What the resolution is to images."""

@@ -10,6 +10,7 @@ from evodevo.multitask.paths.component_kind import ComponentKind
 from evodevo.multitask.paths.vision.checkpoint import checkpoint_structure
 from evodevo.multitask.paths.vision.spec import (
     HYPERPARAMETERS,
+    KIND,
     PRESETS,
     VisionStructure,
     path_flops,
@@ -18,6 +19,8 @@ from evodevo.multitask.paths.vision.spec import (
 
 if TYPE_CHECKING:
     from evodevo.multitask.paths.builder import PathBuilder
+    from evodevo.multitask.source.written import WrittenPath
+    from evodevo.operators.source.sheet import SourceSheet
 
 
 _RATE = "opt_lr"
@@ -35,7 +38,7 @@ class VisionPaths(ComponentKind[VisionStructure]):
     """See ``SinglepathKind``."""
 
     augments = True
-    kind = "vision_path"
+    kind = KIND
     structures = VisionStructure
     presets = PRESETS
     fields = HYPERPARAMETERS
@@ -46,6 +49,11 @@ class VisionPaths(ComponentKind[VisionStructure]):
         from evodevo.multitask.paths.vision.builder import BUILDER
 
         return BUILDER
+
+    def source(self, path: Any, sheet: SourceSheet) -> WrittenPath:
+        from evodevo.multitask.source.vision import vision_source
+
+        return vision_source(path.structure, sheet)
 
     def parameters(self, structure: VisionStructure) -> dict[str, int]:
         return role_parameters(structure)

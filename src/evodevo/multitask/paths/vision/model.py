@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from evodevo.multitask.paths.dense import DenseInput
 from evodevo.multitask.paths.images import check_images, image_input
 from evodevo.multitask.paths.model import BlockPath, new_component
-from evodevo.multitask.paths.vision.spec import VisionStructure, role_parameters
+from evodevo.multitask.paths.vision.spec import KIND, VisionStructure, role_parameters
 from evodevo.networks.base import Representation
 
 _TRUNCATED_STD = 0.87962566103423978  # of a normal cut at two standard deviations
@@ -43,6 +43,8 @@ def build_component(structure: VisionStructure, role: str, seed: int, *, identit
 
 class VisionPath(BlockPath[VisionStructure]):
     """A path that reads images; see ``BlockPath``."""
+
+    kind = KIND
 
     @staticmethod
     def sizes(structure: VisionStructure) -> dict[str, int]:

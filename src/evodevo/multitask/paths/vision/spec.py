@@ -19,6 +19,8 @@ from evodevo.multitask.paths.blocks_spec import (
 )
 from evodevo.operators.cost import Work
 
+KIND = "vision_path"
+
 
 class VisionStructure(BlockStructure):
     """A path of kind ``vision_path``; see ``BlockStructure`` for what it shares with others.
