@@ -62,3 +62,16 @@ def labels_inside(svg: str) -> None:
             assert min(left, top) >= -1, line.text
             assert right <= width + 1, line.text
             assert bottom <= height + 1, line.text
+
+
+def label_boxes(svg: str) -> dict[str, tuple[float, float, float, float]]:
+    """Text -> left, top, right and bottom of its lines, of texts that stand level on their middle."""
+    boxes = {}
+    for text in ElementTree.fromstring(svg).iter(f"{SVG}text"):
+        if text.get("text-anchor") != "middle" or text.get("transform"):
+            continue
+        size, x, lines = float(text.get("font-size", "")), float(text.get("x", "")), list(text.iter(f"{SVG}tspan"))
+        wide = max(text_width(one.text or "", size, "mono" in text.get("class", "")) for one in lines or [text])
+        heights = [float(one.get("y", "")) for one in lines or [text]]
+        boxes[text_of(text)] = (x - wide / 2, min(heights) - 0.8 * size, x + wide / 2, max(heights) + 0.2 * size)
+    return boxes

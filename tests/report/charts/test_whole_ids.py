@@ -11,10 +11,13 @@ from evodevo.multitask.diagrams.multipath_model import multipath_model
 from evodevo.multitask.diagrams.support_usage import SupportUse, support_usage
 from evodevo.multitask.diagrams.system.frame import SystemFrame
 from evodevo.multitask.diagrams.system.graph import system_graph
+from evodevo.report.charts.axes import Axis
 from evodevo.report.charts.bars import Measure, bars_beside
+from evodevo.report.charts.front import BaselinePoint, FrontPoint, front_chart
 from evodevo.report.charts.heat_map import HeatRows, heat_map
-from report.charts import sample_system
-from report.charts.drawn import SVG, boxes_inside, labels_inside, marked, text_of, texts_of, words_of
+from evodevo.report.charts.lineage import LineageNode, lineage_chart
+from report.charts import sample_run, sample_system
+from report.charts.drawn import SVG, boxes_inside, label_boxes, labels_inside, marked, text_of, texts_of, words_of
 
 LENGTHS = (10, 24, 60, 120, 200)
 
@@ -116,3 +119,57 @@ def test_rows_of_a_heat_map_do_not_overlap() -> None:
         assert top <= min(lines) - 7
         assert max(lines) <= top + high
     assert "share" in words_of(svg)
+
+
+@pytest.mark.parametrize("long", LENGTHS)
+@pytest.mark.parametrize("pitch", [0.0, 70.0])
+def test_labels_of_a_lineage(long: int, pitch: float) -> None:
+    """Each above its own marker, and beside or above all others."""
+    nodes = [dataclasses.replace(one, label=name_of(long, at)) for at, one in enumerate(sample_run.nodes())]
+    svg = lineage_chart(nodes, nodes[-1].id, pitch)
+    labels_inside(svg)
+    assert {one.label for one in nodes} <= set(texts_of(svg))
+    boxes = label_boxes(svg)
+    for name in (one.label for one in nodes):
+        left, top, right, bottom = boxes.pop(name)
+        assert all(left >= r or right <= ll or top >= b or bottom <= t for ll, t, r, b in boxes.values()), name
+
+
+def test_one_long_label_widens_a_lineage_and_short_ones_leave_it() -> None:
+    plain = lineage_chart([LineageNode("a", 0), LineageNode("b", 1, ("a",))])
+    assert "<tspan" not in lineage_chart(sample_run.nodes())
+    long = lineage_chart([LineageNode("a", 0, label=name_of(200)), LineageNode("b", 1, ("a",))])
+    assert float(ElementTree.fromstring(long).get("height", "")) > float(
+        ElementTree.fromstring(plain).get("height", "")
+    )
+
+
+@pytest.mark.parametrize("long", LENGTHS)
+@pytest.mark.parametrize("names", [None, {"front": "finalist", "dominated": "random search"}])
+def test_labels_of_a_front(long: int, names: dict | None) -> None:
+    """Of points that have room for one, of all baselines, and of those that have no place in the plane."""
+    x_axis, y_axis = Axis("cache", "bytes", minimise=True), Axis("test bits per byte", minimise=True)
+    labels = [name_of(long, number) for number in range(3)]
+    points = [FrontPoint(name, 1 + at, 3 - at, state="front", label=name) for at, name in enumerate(labels)]
+    lost = [FrontPoint(name_of(long, number), None, None, state="failed") for number in range(50, 75)]
+    places = [(1.0, 3.0), (3.0, 1.0), (3.0, 3.0), (1.0, 1.0), (2.0, 2.2)]
+    baselines = [BaselinePoint(name_of(long, 100 + at), *place) for at, place in enumerate(places)]
+    svg = front_chart([*points, *lost], x_axis, y_axis, baselines, names=names)
+    labels_inside(svg)
+    texts = texts_of(svg)
+    assert {one.name for one in baselines} <= set(texts)
+    assert not any("…" in text for text in texts)
+    (left_out,) = (text for text in texts if "without either number" in text)
+    assert all(one.id in left_out for one in lost[:20])
+    assert left_out.endswith(" and 5 more")
+    alone = front_chart(points[1:2], x_axis, y_axis, names=names)
+    assert labels[1] in texts_of(alone)
+
+
+def test_a_baseline_has_its_name_wherever_it_lies() -> None:
+    axes = Axis("x"), Axis("y")
+    for x in range(21):
+        ends = [BaselinePoint("a", 0, 0), BaselinePoint("b", 20, 1)]
+        svg = front_chart([], *axes, [*ends, BaselinePoint(name_of(200), x, 0.5)])
+        assert {"a", "b", name_of(200)} <= set(texts_of(svg))
+        labels_inside(svg)

@@ -25,7 +25,7 @@ ALLOWED = {
     *("html", "head", "meta", "title", "style", "body", "header", "nav", "main", "section", "footer", "div", "span"),
     *("h1", "h2", "h3", "p", "a", "b", "code", "pre", "figure", "figcaption", "details", "summary"),
     *("table", "caption", "thead", "tbody", "tr", "th", "td"),
-    *("svg", "g", "rect", "line", "path", "circle", "text"),
+    *("svg", "g", "rect", "line", "path", "circle", "text", "tspan"),
 }
 
 

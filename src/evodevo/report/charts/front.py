@@ -17,10 +17,13 @@ from evodevo.report.charts.axes import BOTTOM_MARGIN, LEFT_MARGIN, Axis, Frame, 
 from evodevo.report.charts.numbers import show
 from evodevo.report.palette import generation_role
 from evodevo.report.svg import Anchor, Drawing, empty, finite, one_line, polyline, shorten, text_width
+from evodevo.report.wrapping import wrap
 
 State = Literal["front", "dominated", "failed"]
 _STRIP = 22.0
 _MOST_LABELS = 30  # a front of more is a line, and its points have tooltips
+_MOST_LISTED = 20  # of those without either number; none of their ids is cut
+_LISTED = 13.0  # pixels from line to line of their list
 
 
 @dataclass(frozen=True)
@@ -105,7 +108,9 @@ def front_chart(
 
     scored = sum(1 for p in points if p.state != "failed")
     words = f"{scored} scored and {len(points) - scored} failed individuals, {len(baselines)} baselines"
-    drawing = Drawing(width, height, f"{one_line(y_axis.name)} against {one_line(x_axis.name)}: {words}")
+    listed = _listed(neither, width - LEFT_MARGIN - 20) if neither else []
+    below = _LISTED * max(len(listed) - 1, 0)
+    drawing = Drawing(width, height + below, f"{one_line(y_axis.name)} against {one_line(x_axis.name)}: {words}")
     draw_frame(drawing, frame, x_axis, y_axis)
     last = max((p.generation for p in points), default=0)
 
@@ -131,17 +136,13 @@ def front_chart(
         taken.append(_Placed(x - 8, y - 8, x + 8, y + 8))
 
     _draw_strips(drawing, frame, no_y, no_x, x_axis, y_axis)
-    if neither:
-        listed = ", ".join(_name(p) for p in neither)
-        text = f"× {len(neither)} without either number: {listed}"
-        drawing.text(
-            LEFT_MARGIN, height - 8, shorten(one_line(text), width - LEFT_MARGIN - 20, 10.5), "fill-failed", size=10.5
-        )
+    if listed:
+        drawing.lines(LEFT_MARGIN, height - 8, listed, "fill-failed", 10.5, step=_LISTED)
     for baseline in (b for b in baselines if _is_whole(b)):
-        _draw_label(drawing, frame, taken, baseline, one_line(baseline.name, 60), 11, "fill-ink strong", always=True)
+        _draw_label(drawing, frame, taken, baseline, baseline.name, 11, "fill-ink strong", always=True)
     labelled = [p for p in drawn if (p.state == "front" or names is not None) and p.label]
     for point in labelled if len(labelled) <= _MOST_LABELS else ():
-        _draw_label(drawing, frame, taken, point, one_line(point.label, 24), 9.5, "fill-muted", always=False)
+        _draw_label(drawing, frame, taken, point, point.label, 9.5, "fill-muted", always=False)
     _draw_legend(drawing, points, bool(baselines), last, width, names)
     return drawing.svg()
 
@@ -149,6 +150,13 @@ def front_chart(
 def _is_whole(point: FrontPoint | BaselinePoint) -> bool:
     """Whether the point has a place in the plane."""
     return finite(point.x) is not None and finite(point.y) is not None
+
+
+def _listed(points: Sequence[FrontPoint | BaselinePoint], width: float) -> list[str]:
+    """Lines that name the points without a place."""
+    names = ", ".join(map(_name, points[:_MOST_LISTED]))
+    more = f" and {len(points) - _MOST_LISTED} more" if len(points) > _MOST_LISTED else ""
+    return wrap(f"× {len(points)} without either number: {names}{more}", width, 10.5)
 
 
 def _name(point: FrontPoint | BaselinePoint) -> str:
@@ -264,35 +272,41 @@ def _draw_label(
     classes: str,
     always: bool,
 ) -> None:
-    """Writes ``text`` beside the point where it covers least; a label that is not ``always`` drawn covers nothing."""
+    """Writes ``text``, whole and in as many lines as it needs, beside the point where it covers least; a label that is
+    not ``always`` drawn covers nothing."""
     x, y = frame.x(finite(point.x) or 0.0), frame.y(finite(point.y) or 0.0)
-    text = shorten(text, (frame.right - frame.left) / 2, size)
-    wide, away = text_width(text, size), 11.0
+    lines, step = wrap(text, (frame.right - frame.left) / 2, size), size * 1.15
+    wide, away, more = max(text_width(line, size) for line in lines), 11.0, step * (len(lines) - 1)
     best: tuple[float, _Placed, Anchor, float, float] | None = None
     places: list[tuple[Anchor, float, float]] = [
-        ("start", x + away, y + size * 0.35),
-        ("end", x - away, y + size * 0.35),
-        ("start", x + away * 0.6, y - away * 0.8),
-        ("end", x - away * 0.6, y - away * 0.8),
+        ("start", x + away, y + size * 0.35 - more / 2),
+        ("end", x - away, y + size * 0.35 - more / 2),
+        ("start", x + away * 0.6, y - away * 0.8 - more),
+        ("end", x - away * 0.6, y - away * 0.8 - more),
         ("start", x + away * 0.6, y + away * 0.8 + size * 0.7),
         ("end", x - away * 0.6, y + away * 0.8 + size * 0.7),
-        ("middle", x, y - away),
+        ("middle", x, y - away - more),
         ("middle", x, y + away + size * 0.7),
-        ("middle", x, y - 2.2 * away),
+        ("middle", x, y - 2.2 * away - more),
         ("middle", x, y + 2.2 * away + size * 0.7),
     ]
     for preference, (anchor, at, baseline) in enumerate(places):
         left = {"start": at, "end": at - wide, "middle": at - wide / 2}[anchor]
-        box = _Placed(left, baseline - size * 0.85, left + wide, baseline + size * 0.25)
+        box = _Placed(left, baseline - size * 0.85, left + wide, baseline + more + size * 0.25)
         if box.left < frame.left or box.right > frame.right or box.top < frame.top or box.bottom > frame.bottom:
             continue
         cost = sum(box.overlap(other) for other in taken) + preference * 0.01
         if best is None or cost < best[0]:
             best = (cost, box, anchor, at, baseline)
+    if best is None and always:  # so long that it has no room beside the point: as near as the frame lets it
+        left = max(min(x - wide / 2, frame.right - wide), frame.left)
+        first = max(min(y + away + size * 0.7, frame.bottom - more - size * 0.25), frame.top + size * 0.85)
+        box = _Placed(left, first - size * 0.85, left + wide, first + more + size * 0.25)
+        best = (0.0, box, "start", left, first)
     if best is None or (best[0] >= 1.0 and not always):
         return
     _, box, anchor, at, baseline = best
-    drawing.text(at, baseline, text, classes, size=size, anchor=anchor)
+    drawing.lines(at, baseline, lines, classes, size, anchor, step=step)
     taken.append(box)
 
 

@@ -12,7 +12,8 @@ from typing import Literal
 
 from evodevo.report.charts import glyphs as marks
 from evodevo.report.palette import generation_role
-from evodevo.report.svg import Drawing, empty, number, one_line, shorten, text_width
+from evodevo.report.svg import Drawing, empty, number, text_width
+from evodevo.report.wrapping import least_width, wrap
 
 _SWEEPS = 6
 _EDGES: dict[str, tuple[str, str]] = {
@@ -22,6 +23,10 @@ _EDGES: dict[str, tuple[str, str]] = {
     "attraction": ("convolution", "2 3"),
 }
 _OTHER_EDGE = ("memoryless", "1 2")
+_LABEL, _STEP, _LABEL_LINES = 8.5, 9.5, 3
+"""Of labels: font size and distance of lines in pixels, and the lines for which a wider column is sought."""
+_AIR, _WIDEST = 18.0, 150.0
+"""Pixels between the labels of two columns, and from one column to the next at most, where nobody says how many."""
 
 
 @dataclass(frozen=True)
@@ -79,18 +84,24 @@ def lineage_layout(nodes: Sequence[LineageNode]) -> dict[str, tuple[int, int]]:
 
 
 def lineage_chart(nodes: Sequence[LineageNode], highlight: str = "", pitch: float = 0.0) -> str:
-    """The ancestry as an SVG string. ``highlight`` names one individual: its ancestors and the edges between them are
-    drawn strong, all others pale. ``pitch`` is the width of a generation; 0 chooses it by their number."""
+    """The ancestry as an SVG string; labels are never cut. ``highlight`` names one individual: its ancestors and the
+    edges between them are drawn strong, all others pale. ``pitch`` is the width of a generation; 0 chooses it by their
+    number and labels."""
     unique = list({node.id: node for node in nodes}.values())
     if not unique:
         return empty("No individuals, so no ancestry.")
     layout = lineage_layout(unique)
     columns = max(column for column, _ in layout.values()) + 1
     rows = max(row for _, row in layout.values()) + 1
-    labelled = any(node.label for node in unique)
-    pitch = pitch or min(max(900 / max(columns, 1), 74 if labelled else 46), 150)
-    line = 25.0 if labelled else 16.0
-    left, top = 36.0, 70.0
+    labels = [node.label for node in unique if node.label]
+    if not pitch:
+        pitch = min(max(900 / max(columns, 1), 74 if labels else 46), _WIDEST)
+        pitch = _AIR + least_width(labels, _LABEL_LINES, _LABEL, pitch - _AIR, _WIDEST - _AIR, mono=True)
+    blocks = {node.id: wrap(node.label, pitch - _AIR, _LABEL, mono=True) for node in unique if node.label}
+    more = _STEP * (max(map(len, blocks.values()), default=1) - 1)
+    line = 25.0 + more if labels else 16.0
+    widest = max((text_width(one, _LABEL, mono=True) for block in blocks.values() for one in block), default=0.0)
+    left, top = max(36.0, widest / 2 + 4), 70.0 + more
     width = max(2 * left + (columns - 1) * pitch, 420.0)
     height = top + (rows - 1) * line + 26
     sizes: dict[int, int] = {}
@@ -107,7 +118,7 @@ def lineage_chart(nodes: Sequence[LineageNode], highlight: str = "", pitch: floa
     words = f"Ancestry of {len(unique)} individuals over {len(generations)} generations"
     drawing = Drawing(width, height, words)
     for index, generation in enumerate(generations):
-        drawing.text(left + index * pitch, top - 24, f"gen {generation}", "fill-muted", 10, "middle")
+        drawing.text(left + index * pitch, 46, f"gen {generation}", "fill-muted", 10, "middle")
 
     by_id = {node.id: node for node in unique}
     edges = [(p, node.id) for node in unique for p in node.parents if p in by_id and p != node.id]
@@ -116,7 +127,7 @@ def lineage_chart(nodes: Sequence[LineageNode], highlight: str = "", pitch: floa
         _draw_edge(drawing, at(parent), at(child), by_id[child], parent, strong, bool(chosen) and not strong)
     for node in unique:
         pale = bool(chosen) and node.id not in chosen
-        _draw_node(drawing, node, *at(node.id), generations[-1], pale, node.id == highlight)
+        _draw_node(drawing, node, blocks.get(node.id, []), *at(node.id), generations[-1], pale, node.id == highlight)
     _draw_legend(drawing, {node.operation for node in unique if any(p in by_id for p in node.parents)}, width)
     return drawing.svg()
 
@@ -151,7 +162,16 @@ def _draw_edge(
     )
 
 
-def _draw_node(drawing: Drawing, node: LineageNode, x: float, y: float, last: int, pale: bool, target: bool) -> None:
+def _draw_node(
+    drawing: Drawing,
+    node: LineageNode,
+    label: Sequence[str],
+    x: float,
+    y: float,
+    last: int,
+    pale: bool,
+    target: bool,
+) -> None:
     words = "\n".join(
         filter(None, [node.id, f"generation {node.generation}, {node.operation}, {node.state}", node.title])
     )
@@ -167,10 +187,10 @@ def _draw_node(drawing: Drawing, node: LineageNode, x: float, y: float, last: in
             drawing.path(marks.diamond(x, y, 6.5), f"fill-{role} stroke-ink", stroke_width=1.3)
         else:
             drawing.path(marks.circle(x, y, 4.2), f"fill-{role} stroke-paper", stroke_width=1)
-        if node.label:
-            shown = shorten(one_line(node.label, 40), 56, 9, mono=True)
+        if label:
             # Above the marker: edges arrive and leave beside it.
-            drawing.text(x, y - (12 if target else 8), shown, "fill-muted mono", 8.5, "middle")
+            first = y - (12 if target else 8) - _STEP * (len(label) - 1)
+            drawing.lines(x, first, label, "fill-muted mono", _LABEL, "middle", step=_STEP)
 
 
 def _draw_legend(drawing: Drawing, operations: set[str], width: float) -> None:
