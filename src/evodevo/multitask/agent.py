@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from evodevo import canonical
 from evodevo.errors import StoreDamagedError
 from evodevo.multitask.genome import Path
-from evodevo.multitask.hyperparameters import Version
+from evodevo.multitask.hyperparameters import Hyperparameters, Version
 from evodevo.multitask.paths.kinds import can_read
 from evodevo.multitask.search.mutation import matches
 from evodevo.multitask.search.population import Population
@@ -238,6 +238,10 @@ class AgentClass(ABC):
             root: whether it is a root whose weights are not read from a checkpoint of others.
         """
         return {}
+
+    def hyperparameters(self, settings: AgentSettings) -> Hyperparameters | None:
+        """Hyperparameters that an agent of this class tunes; None where it tunes none of a path's own."""
+        return None
 
     @abstractmethod
     def breed(self, situation: GenerationContext, count: int, draw: Draw) -> Sequence[Child]:

@@ -91,10 +91,10 @@ def add(
         return
     if data is not None:
         output.line(f"data: {_understood(first, data)}")
-        for note in first.notes:
-            output.words(note)
-        for name, reason in first.left_out.items():
-            output.words(f"The column {name!r} is not read: {reason}.")
+    for note in first.notes:
+        output.words(note)
+    for name, reason in first.left_out.items():
+        output.words(f"The column {name!r} is not read: {reason}.")
     if first.root is not None:
         output.words(f"No root could read such samples; {first.root.name} was added, which begins at random.")
     for created in made:

@@ -88,8 +88,8 @@ def create(
     taken = made.agent.settings["options"].get("checkpoint")
     if root is None and taken:
         output.words(
-            f"Its root is {taken}, which has learned characters and clothes of small images, since no other was named;"
-            " --root random_init begins at random."
+            f"Its root is {taken}, for images of few pixels, since no other was named: it has learned characters and"
+            " clothes. --root random_init begins at random; for large images: --class Vit --root checkpoint:FOLDER."
         )
     following = "run {}" if is_joint(made.agent) else "add {} TASK --data PATH"
     output.words(f"Next: evodevo extend {following.format(made.system)}{store_option(store)}")

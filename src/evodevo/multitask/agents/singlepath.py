@@ -131,6 +131,10 @@ class Singlepath(AgentClass):
         """Those of its family for a new root; other agents take hyperparameters over from theirs."""
         return self.family.new_roots.get(self._preset, {}) if root and version == "paper" else {}
 
+    def hyperparameters(self, settings: AgentSettings) -> Hyperparameters:
+        """Those of its family, with the lists that the agent's options change."""
+        return self._space(_options(settings))
+
     def check(self, settings: AgentSettings) -> None:
         """Refuse options that make no path."""
         options = _options(settings)

@@ -22,6 +22,7 @@ from evodevo.multitask.run.checks import (
     reads_samples,
 )
 from evodevo.multitask.run.few_labels import SINGLE, TWIN
+from evodevo.multitask.run.image_size import notes_on_size
 from evodevo.multitask.run.joint_root import class_of_roots, plan_joint, possible_tasks
 from evodevo.multitask.run.movement import moved_by_size
 from evodevo.multitask.run.roots import RANDOM, USUAL, PlannedRoot, default_root, plan_root
@@ -56,7 +57,7 @@ class CreatedAgent:
         samples: number of the task's samples by split; empty for an agent without a task.
         root: the root that was added for it, since no other could read the samples; None for none.
         left_out: column of its table that is not read -> the reason.
-        notes: sentences about what was done to the task's samples.
+        notes: sentences about what was done to the task's samples, and what of them is read.
         together: tasks of the system that could train a root together; empty where they have one.
     """
 
@@ -246,6 +247,7 @@ def add_task(
             check_modalities(kind, task, agent)
         usual_options = moved_by_size(options_of_root(opened_system, kind), samples.get("train"))
         new = [(kind, with_own(kind, agent, opened_system.settings, merge(usual_options, own)))]
+        notes = [*notes, *notes_on_size(*new[0])]
         if multi:
             twin = _twin_of(kind)
             new.append((twin, twin_settings(twin, new[0][1], opened_system.settings, of_twin)))
