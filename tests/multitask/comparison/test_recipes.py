@@ -24,6 +24,7 @@ from evodevo.multitask.comparison.joint import joint_root
 from evodevo.multitask.comparison.results import RecipeResult
 from evodevo.multitask.comparison.runner import run_recipe
 from evodevo.multitask.comparison.systems import RecipeSession, Spent
+from evodevo.multitask.comparison.target import target_of, target_words
 from evodevo.multitask.recipes.settings import FlatPlan
 from evodevo.multitask.recipes.variants import ROOTS
 from evodevo.multitask.recorded import deciding
@@ -193,6 +194,41 @@ def test_arms_share_what_they_may(finished: Finished) -> None:
     target = result.document["target"]
     assert target["difference"] == pytest.approx(arms["singlepath"]["accuracy"] - arms["fine_tuning"]["accuracy"])
     assert target["not_inferior"] is target["low"] is target["high"] is None, "one copy has no interval"
+    share = arms["singlepath"]["share"]
+    assert target["share"] == share
+    assert target["reached"] == (target["difference"] > 0 and share <= 0.53)
+    assert target["stretch"] == (target["difference"] > 0 and share <= 0.265)
+
+
+ABOVE = ((0.910, 0.911, 0.916), (0.905, 0.903, 0.909))
+AROUND = ((0.90, 0.92, 0.91), (0.91, 0.90, 0.905))
+
+
+@pytest.mark.parametrize(
+    ("accuracies", "share", "reached", "stretch", "not_inferior"),
+    [
+        (ABOVE, 0.54, False, False, True),
+        (ABOVE, 0.53, True, False, True),
+        (ABOVE, 0.305, True, False, True),
+        (ABOVE, 0.265, True, True, True),
+        (AROUND, 0.2, True, True, False),
+        (ABOVE[::-1], 0.2, False, False, False),
+        (((0.909, 0.908), (0.910, 0.909)), 0.2, False, False, True),
+        (((0.91,), (0.90,)), 0.2, True, True, None),
+    ],
+)
+def test_the_target_allows_53_percent_of_the_parameters_and_the_stretch_goal_half_of_that(
+    accuracies: Any, share: float, reached: bool, stretch: bool, not_inferior: bool | None
+) -> None:
+    target = target_of(*accuracies, share, share / 0.9)
+    assert (target["reached"], target["stretch"], target["not_inferior"]) == (reached, stretch, not_inferior)
+    assert (target["allowed_share"], target["stretch_share"]) == (0.53, 0.265)
+    words = target_words("e", target)
+    assert words.startswith("target reached" if reached else "target not reached")
+    assert ("and the stretch goal:" in words) == stretch
+    assert f"it has {100 * share:.1f} % of its parameters per task (at most 53.0 %, stretch goal 26.5 %)" in words
+    assert ("so it is not inferior by more than 0.5 points" in words) == (not_inferior is True)
+    assert ("which may be inferior by more than 0.5 points" in words) == (not_inferior is False)
 
 
 @pytest.mark.slow

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import Any
 
-from evodevo.experiments.paired import Difference, paired_mean
+from evodevo.experiments.paired import Difference
 from evodevo.multitask.agent import AGENTS, PublishedPath
 from evodevo.multitask.comparison.compared import Compared, Ending, VariantAgent, announce, continued, endings
 from evodevo.multitask.comparison.forecast import Load
 from evodevo.multitask.comparison.joint import JOINT_LOOKS, joint_root
 from evodevo.multitask.comparison.results import RecipeResult, courses, percent, points, to_csv
 from evodevo.multitask.comparison.systems import NOTHING, RecipeRunner, Spent
-from evodevo.multitask.recipes.characters import MARGIN, STRETCH_SHARE, TARGET_SHARE
+from evodevo.multitask.comparison.target import target_of, target_words
 from evodevo.multitask.recipes.settings import CharactersSettings
 from evodevo.multitask.recipes.variants import ARMS, RecipeVariant, restricted
 from evodevo.multitask.schedule import is_joint, is_root, past
@@ -272,35 +272,12 @@ def _target(end: CharactersEnd, arm: str) -> dict[str, Any] | None:
     without_root = end.per_task(REFERENCE, without_root=True)
     if share is None or ours is None or without_root is None:
         return None
-    accuracies = [end.compared.accuracies(name) for name in (arm, REFERENCE)]
-    above = fmean(accuracies[0]) - fmean(accuracies[1])
-    gap = paired_mean(*accuracies)
-    return {
-        "difference": above,
-        "low": None if gap is None else gap.low,
-        "high": None if gap is None else gap.high,
-        "margin": MARGIN,
-        "not_inferior": None if gap is None else gap.low >= -MARGIN,
-        "share": share,
-        "share_without_the_root_of_fine_tuning": ours / without_root,
-        "allowed_share": TARGET_SHARE,
-        "reached": above > 0 and share <= TARGET_SHARE,
-        "stretch": above > 0 and share <= STRETCH_SHARE,
-    }
+    accuracies = end.compared.accuracies
+    return target_of(accuracies(arm), accuracies(REFERENCE), share, ours / without_root)
 
 
 def _summary(arm: str, target: dict[str, Any] | None) -> tuple[str, ...]:
-    if target is None:
-        return ()
-    reached = "reached" if target["reached"] else "not reached"
-    low, high = target["low"], target["high"]
-    over = "" if low is None else f" ({points(low)} to {points(high)} over the copies)"
-    words = (
-        f"target {reached}: ({ARMS[arm].letter}) is {points(target['difference'])} points from"
-        f" (b){over}, with {percent(target['share'])} % of its parameters per task (at most {percent(TARGET_SHARE)} %);"
-        f" {percent(target['share_without_the_root_of_fine_tuning'])} % where the root is not counted for (b)."
-    )
-    return (words,)
+    return () if target is None else (target_words(ARMS[arm].letter, target),)
 
 
 def _notes(size: str, end: CharactersEnd) -> list[str]:
