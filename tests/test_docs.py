@@ -28,6 +28,7 @@ from evodevo.export.base import EXPORTERS
 from evodevo.export.models.base import MODEL_EXPORTERS
 from evodevo.growth.growable import GROWABLES
 from evodevo.growth.in_place.base import EDITS
+from evodevo.growth.recipes.growing import RACE_THEN_GROW, growth_of_new_runs
 from evodevo.growth.spec import GrowthSettings
 from evodevo.growth.strategists.base import STRATEGISTS
 from evodevo.h_model.aggregations.base import AGGREGATIONS, AggregationSpec
@@ -48,7 +49,7 @@ from evodevo.operators.layers.base import LAYERS
 from evodevo.registry import TABLES
 from evodevo.runs.recipe import RECIPES
 from evodevo.search.base import ALGORITHMS
-from evodevo.settings import Settings, renewed
+from evodevo.settings import Settings, merge, renewed, validate
 from evodevo.tasks.base import TASKS
 
 if TYPE_CHECKING:
@@ -728,8 +729,14 @@ def test_every_setting_of_growth_is_documented_with_its_default() -> None:
     assert found == {key: shown(value) for key, value in fields(usual)} | listed
     # Beside it, what stored runs and the paper have otherwise.
     other = {key: value for key, value in fields(former) if dict(fields(usual))[key] != value and key != "allow"}
+    raced, _, beside = beside.partition("\n| former default |")
     rows = dict(re.findall(r"^\| `([\w.]+)` \| (`[^`]+`)[^|]*\|$", beside, re.MULTILINE))
     assert rows == {key: shown(value) for key, value in other.items()} | {"allow": f"`{', '.join(former.allow)}`"}
+    # And what new runs have where nobody names a strategist.
+    default = validate(GrowthSettings, merge(growth_of_new_runs(), dict(RACE_THEN_GROW)), what="race, then grow")
+    other = {key: value for key, value in fields(default) if dict(fields(usual))[key] != value and key != "allow"}
+    rows = dict(re.findall(r"^\| `([\w.]+)` \| (`[^`]+`) \|$", raced, re.MULTILINE))
+    assert rows == {key: shown(value) for key, value in other.items()} | {"allow": f"`{', '.join(default.allow)}`"}
 
 
 @pytest.mark.parametrize(
