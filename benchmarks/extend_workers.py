@@ -1,11 +1,13 @@
 """How much sooner two one-thread workers end a cycle of one agent than one worker does.
 
 Run: python benchmarks/extend_workers.py [--json PATH] [--samples 800 --children 16 --generation 4 --rounds 3]
+     [--kind VitT3]
 
-A system with a root (ViT-Ti/16, 3 layers) and one task of noisy images of 10 classes, 28 x 28 pixels. Its store is
-copied for each turn; in the copy the agent runs one cycle of the same children, in worker processes of one thread each
-that were warm before. One worker and two take turns; wall time of the cycle, from asking to publishing. Children of a
-generation are asked for together, so both workers wait for the last of four. Both must publish the same components.
+A system with a root of that class (by default ViT-Ti/16, 3 layers; its settings are the defaults) and one task of noisy
+images of 10 classes, 28 x 28 pixels. Its store is copied for each turn; in the copy the agent runs one cycle of the
+same children, in worker processes of one thread each that were warm before. One worker and two take turns; wall time of the
+cycle, from asking to publishing. Children of a generation are asked for together, so both workers wait for the last of
+four. Both must publish the same components.
 
 Where the missing part goes: with S the seconds of all children together, as their workers measure them, and b the share
 of the workers' time that these are (the rest is the coordinator's work, and waiting for the last of a generation), two
@@ -73,18 +75,18 @@ def make(folder: Path, options: Any) -> None:
     with Store.open(folder / "runs") as store, ProcessExecutor(1, preload=PRELOAD) as executor:
         cycle = CycleSettings(samples=options.children, generation_size=options.generation)
         system = System.create(store, "zoo", settings=SystemSettings(cycle=cycle, training={"device": "cpu"}))
-        root = system.add_root("VitT3", "random_init", AgentSettings(classes=0))
-        system.add_agent("VitT3", TASK, AgentSettings(classes=CLASSES, task={"data": str(folder / "set.npz")}))
+        root = system.add_root(options.kind, "random_init", AgentSettings(classes=0))
+        system.add_agent(options.kind, TASK, AgentSettings(classes=CLASSES, task={"data": str(folder / "set.npz")}))
         system.run([root], 1, executor, cache=str(folder / "cache"))
 
 
 def cycle(folder: Path, executor: Executor) -> Taken:
-    """One cycle in a copy."""
+    """One cycle of the one agent in a copy."""
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
         shutil.copytree(folder / "runs", Path(scratch) / "runs")
         with Store.open(Path(scratch) / "runs") as store:
             system = System.open(store, "zoo")
-            agent = system.agent(f"VitT3~{TASK}")
+            agent = next(one for one in system.agents() if one.name.endswith(f"~{TASK}"))
             begin = time.perf_counter()
             system.run([agent], 1, executor, cache=str(folder / "cache"))
             seconds = time.perf_counter() - begin
@@ -156,10 +158,10 @@ def row(quantity: str, one: list[float], two: list[float], times: Spread) -> dic
 
 def main() -> None:
     """Measure and report."""
-    options = arguments(__doc__, samples=800, children=16, generation=4, rounds=3)
+    options = arguments(__doc__, samples=800, children=16, generation=4, rounds=3, kind="VitT3")
     run = f"N={options.samples}, {options.children} children in generations of {options.generation}, 4 passes each"
     load = f"{os.getloadavg()[0]:.2f} when it began"
-    settings = {"run": run, "load of the machine": load}
+    settings = {"run": run, "class": options.kind, "load of the machine": load}
     report = Report("Two workers beside one", settings=settings, clock="wall time")
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)

@@ -171,12 +171,12 @@ def ratio(theirs: list[float], ours: list[float]) -> Spread:
     return Spread.of([a / b for a, b in zip(theirs, ours, strict=True)])
 
 
-def arguments(description: str, **integers: int) -> argparse.Namespace:
-    """The command line of a benchmark: ``--json`` and integers with their defaults. Fixes the threads."""
+def arguments(description: str, **defaults: int | str) -> argparse.Namespace:
+    """The command line of a benchmark: ``--json``, and integers and words with their defaults. Fixes the threads."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--json", type=Path, default=None, help="write everything measured to this file")
-    for name, default in integers.items():
-        parser.add_argument(f"--{name}", type=int, default=default, help=f"default {default}")
+    for name, default in defaults.items():
+        parser.add_argument(f"--{name}", type=type(default), default=default, help=f"default {default}")
     torch.set_num_threads(THREADS)
     torch.manual_seed(0)
     return parser.parse_args(sys.argv[1:])
