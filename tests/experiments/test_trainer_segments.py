@@ -247,16 +247,22 @@ def test_the_share_of_all_stages_is_that_of_the_whole_budget(tmp_path: Path, uni
         assert shares_of(again, begin=before[-1]) == pytest.approx(shares[len(before) :] or [1.0])
 
 
-def test_a_training_in_one_stage_tells_its_own_share_and_its_end_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("procedure", "every", "shares"),
+    [
+        ("testing.in_stages", 5, [11 / STEPS, 1.0]),
+        ("testing.in_stages", 3, [3 / STEPS, 6 / STEPS, 9 / STEPS, 1.0]),  # the last step was told
+        ("testing.in_segments", 5, [5 / STEPS, 10 / STEPS]),  # one stage, as always
+        ("train", 5, [5 / STEPS, 10 / STEPS]),
+    ],
+)
+def test_the_end_of_several_stages_is_told_once(
+    procedure: str, every: int, shares: list[float], tmp_path: Path
+) -> None:
     told = Told()
-    training = {"budget": {"steps": STEPS}, "report_every": 5}
-    evaluate(problem({"training": training}, tmp_path), h_model(), report=told.append)
-    assert shares_of(told) == [5 / STEPS, 10 / STEPS, 1.0]
-    assert told.all_of("step")[-1] == STEPS
-    whole = Told()
-    training = {"budget": {"steps": STEPS}, "report_every": 6}
-    evaluate(problem({"training": training}, tmp_path), h_model(), report=whole.append)
-    assert shares_of(whole) == [0.5, 1.0], "the last step was told"
+    training = {"budget": {"steps": STEPS}, "report_every": every}
+    evaluate(problem({"training": training}, tmp_path), h_model(procedure=procedure), report=told.append)
+    assert told.all_of("share") == shares
 
 
 def test_a_name_that_kept_another_shape_is_an_error(tmp_path: Path) -> None:

@@ -188,8 +188,8 @@ class ArmEvaluation(ABC):
         replicas.leave()
         ended = ("finished", "paused") if self.terms.share < 1 else ("finished",)
         reason, detail = None if trained.result.state in ended else trained.result.state, trained.result.reason
-        if trained.result.state == "finished":
-            bench.report_end(trained.result)
+        if trained.result.state == "finished" and bench.num_stages > 1:
+            bench.report_end(trained.result)  # those of one stage report as they always did
         found = self.course(bench, trained)
         if INHERITED in bench.facts:
             found.extra[INHERITED] = bench.facts[INHERITED]

@@ -433,6 +433,11 @@ class Trainer:
         return math.fsum((*(ended.flops for ended in self._ended), *self._spent.values()))
 
     @property
+    def num_stages(self) -> int:
+        """Number of stages that have ended, each with all its segments."""
+        return len(self._whole)
+
+    @property
     def steps(self) -> int:
         """Number of steps of all stages that have ended."""
         return sum(ended.steps for ended in self._whole)

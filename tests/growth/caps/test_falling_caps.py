@@ -298,7 +298,7 @@ def test_the_log_says_why_and_rebuilds_the_network(run: dict[str, Any], pool: Pa
 def test_it_is_told_and_drawn(run: dict[str, Any]) -> None:
     told = [message["growth"]["told"] for message in run["messages"] if "told" in message.get("growth", {})]
     assert len(told) == 2
-    shares_of(run["messages"])
+    shares_of(run["messages"], end=0.9)
     assert told[0].startswith(f"event 2: the cap falls to {PAIR:,} flops: ")
     assert told[0].endswith("6 networks raced")
     growth = GrowthHistory(

@@ -584,7 +584,7 @@ def test_the_run_says_at_its_start_how_many_forks_there_are(run: dict[str, Any])
     ]
     events = [one["event"]["name"] for one in run["messages"] if "event" in one]
     assert events[0] == "forks"
-    shares_of(run["messages"])
+    shares_of(run["messages"], end=0.9)
 
 
 def test_forks_are_off_and_leave_stored_settings_as_they_were() -> None:

@@ -407,7 +407,7 @@ def test_the_log_says_why_and_rebuilds_the_network(run: SimpleNamespace, pool: P
 
 
 def test_it_is_told_and_tabled(run: SimpleNamespace) -> None:
-    shares_of(run.messages)
+    shares_of(run.messages, end=0.9)
     (told,) = [message["growth"]["told"] for message in run.messages if "appeared" in str(message.get("growth"))]
     assert (
         told == f"event {run.shift['event']}: 2 of 4 classes appeared; goes on: {run.shift['chosen']}; 6 networks raced"
