@@ -5,9 +5,9 @@ Run: python benchmarks/extend_workers.py [--json PATH] [--samples 800 --children
 
 A system with a root of that class (by default ViT-Ti/16, 3 layers; its settings are the defaults) and one task of noisy
 images of 10 classes, 28 x 28 pixels. Its store is copied for each turn; in the copy the agent runs one cycle of the
-same children, in worker processes of one thread each that were warm before. One worker and two take turns; wall time of the
-cycle, from asking to publishing. Children of a generation are asked for together, so both workers wait for the last of
-four. Both must publish the same components.
+same children, in worker processes of one thread each that were warm before. One worker and two take turns; wall time of
+the cycle, from asking to publishing. Children of a generation are asked for together, so both workers wait for the last
+of four. Both must publish the same components.
 
 Where the missing part goes: with S the seconds of all children together, as their workers measure them, and b the share
 of the workers' time that these are (the rest is the coordinator's work, and waiting for the last of a generation), two
