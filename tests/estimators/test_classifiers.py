@@ -570,9 +570,11 @@ def test_without_budget_and_epochs_a_growth_has_a_minute(
     made = GrowingClassifier(width=8, device="cpu", plain=False, verbose=1).fit(X, Y)
     assert made.history_["forks"]["unit"] == "seconds"
     printed = capsys.readouterr().out.splitlines()
-    assert re.match(r"race, rung 1 of \d: .* leads after", printed[0]), "within the race"
+    race = made.history_["race"]  # a slow machine has no room for one
+    assert race["instead"] or re.match(r"race, rung 1 of \d: .* leads", printed[0]), "within the race"
     begun = [line for line in printed if line.startswith("It begins with")]
-    assert begun[0].startswith(f"It begins with {made.history_['race']['chosen'][0]}, the winner of a race")
+    won = "" if race["instead"] else ", the winner of a race"
+    assert begun[0].startswith(f"It begins with {race['chosen'][0]}{won}")
     assert any("100% of the budget" in line for line in printed), "of the training, not of the race"
     assert GrowingClassifier()._seconds() == 1.5
     assert GrowingClassifier(epochs=3)._seconds() is None
