@@ -92,7 +92,7 @@ def falling(size: Size, driver: Driver, changes: Changes) -> ExperimentSettings:
                 arms=_arms(structure, trial, 1.0 if size == "full" else QUICK_SHARE),
                 learning_rates=experiment.learning_rates,
                 seeds=experiment.seeds,
-                reference=SMALL,
+                reference=RETRAINED,
                 caveats=(
                     f"All arms but {RETRAINED} end when they have computed as many FLOPs, all that is beside counted.",
                     f"{FIXED} has no cap.",
