@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from evodevo.errors import NotFoundError, StoreDamagedError, UsageError
 from evodevo.experiments.recipe import ExperimentSettings
 from evodevo.experiments.trials import Trial
+from evodevo.growth.backbone.evolved import names_individual, with_evolved
 from evodevo.growth.earlier_policies import ROLE as POLICY_ROLE
 from evodevo.growth.earlier_policies import check_policies, policies_of
 from evodevo.growth.recipes.growing import strategist_of, with_edit_memory, with_policy_memory
@@ -57,7 +58,8 @@ def grow(
         memory: Id of a run of this store that grew, or of one of its trainings. Strategists that learn begin with its
             edits, policies with the policy of their strategist there, of the first training if a run is named;
             ``none`` for none.
-        overrides: Nested settings that replace the recipe's, for example ``{"grow": {"events": {"count": 4}}}``.
+        overrides: Nested settings that replace the recipe's, for example ``{"grow": {"events": {"count": 4}}}``. The
+            genome of a backbone may be the id of an individual of this store.
         store, listener, on_start, cache_folder: Same as for ``evolve``.
 
     Returns:
@@ -69,6 +71,9 @@ def grow(
     """
     named = {} if strategist is None else {GROW: {"strategist": strategist}}
     changes = merge(overrides or {}, named)
+    if names_individual(changes):
+        with Archive(store) as archive:
+            changes = with_evolved(changes, archive)
     settings = resolve(recipe, size=size, driver="grow", baselines=baselines, overrides=changes)
     held: dict[str, bytes] = {}
     if memory not in (None, NO_MEMORY):
