@@ -200,6 +200,8 @@ def test_events_tell_of_growth(begin: list[str], capsys: pytest.CaptureFixture[s
     assert run([*begin, "--strategist", "heuristic", "--json"]) == ExitCode.SUCCESS
     events = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     growth = [event["growth"] for event in events if event["type"] == "progress" and "growth" in event]
+    begun, *growth = growth
+    assert begun["told"].startswith("It begins with mlp-1 alone: "), "why there was no race"
     assert [one["event"] for one in growth] == [1, 2]
     assert all(set(one) == {"event", *CHANGES} for one in growth)
     kinds = [event["type"] for event in events]

@@ -486,7 +486,7 @@ def test_killed_where_edits_are_told_and_resumed_it_is_the_same_run(grown: Path,
     seen: list[int] = []
 
     def die(kind: str, facts: dict[str, Any]) -> None:
-        if kind == "progress" and "growth" in facts:
+        if kind == "progress" and "event" in facts.get("growth", {}):
             seen.append(facts["growth"]["event"])
             if len(seen) == 1:
                 raise Killed
