@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from evodevo.backbone.space import BackboneSettings
+from evodevo.backbone.space_settings import BackboneSettings
 from evodevo.errors import UsageError
 from evodevo.growth.backbone.arms import BACKBONE
 from evodevo.operators.spec import Dimensions
