@@ -1,7 +1,7 @@
 # The commands of the house. Each sets up .venv by itself and does nothing twice.
 #
 #   make demo     evolve a small population on real text, here, in minutes
-#   make quick    the fast tests (about four minutes on 2 cores)
+#   make quick    the fast tests (about two minutes on 2 idle cores)
 #   make check    format, lint, types, arrows between rooms, public names, docs
 #   make test     everything (20 to 30 minutes on 2 cores)
 #

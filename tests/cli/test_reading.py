@@ -162,6 +162,7 @@ def test_a_cost_is_that_of_the_individual_and_of_its_sizes(ask: Ask, small: Smal
     assert ask("cost", one["id"], "--width", "32", "--head-size", "8")["width"] == 32
 
 
+@pytest.mark.slow
 def test_genomes_are_shown_without_integers_that_have_no_effect(
     ask: Ask, small: Small, capsys: pytest.CaptureFixture[str]
 ) -> None:

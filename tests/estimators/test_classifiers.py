@@ -542,6 +542,7 @@ def test_by_default_one_module_has_little_around_it_and_network_changes_that() -
     assert (extractor.blocks, extractor.activation) == (1, "relu"), "what is not named stays"
 
 
+@pytest.mark.slow
 def test_by_default_a_race_and_a_fork_decide(tmp_path: Path) -> None:
     values: dict[str, Any] = {"width": 8, "budget": {"flops": 6e7}, "learning_rate": 1e-2, "device": "cpu"}
     growth = {"race": {"least": 2, "samples": 8}, "forks": {"share": 0.3, "least": 2, "samples": 6}}

@@ -60,6 +60,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 def test_the_frame_counts_every_way_in_which_a_case_can_break(tmp_path: Path) -> None:
     script = tmp_path / "mixed.py"
     script.write_text(MIXED.replace("SECONDS", "15"))

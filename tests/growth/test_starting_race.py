@@ -100,6 +100,7 @@ def seen(pool: Path) -> dict[str, Any]:
     return {"outcome": outcome, "stages": stages, "messages": messages}
 
 
+@pytest.mark.slow
 def test_the_winner_grows_on_from_its_weights(seen: dict[str, Any], pool: Path) -> None:
     outcome, stages = seen["outcome"], seen["stages"]
     facts = outcome.extra["growth"]
@@ -140,6 +141,7 @@ def test_all_flops_count_once(seen: dict[str, Any]) -> None:
     assert spent == pytest.approx((trainer.spent - judged) / (grown_flops - trainer.spent + judged))
 
 
+@pytest.mark.slow
 def test_killed_anywhere_it_goes_on_to_the_same_network(seen: dict[str, Any], pool: Path, tmp_path: Path) -> None:
     kept = [message for message in seen["messages"] if message.get("checkpoint")]
     outcome = seen["outcome"]

@@ -187,6 +187,7 @@ def subject(network: HModel) -> ModelSubject:
     return model_subject(TensorNetwork(network), name="it", kind="h_model", story=Story("it", {}))
 
 
+@pytest.mark.slow
 def test_a_trained_one_leaves_and_a_process_without_evodevo_answers_as_it(tmp_path: Path) -> None:
     network = trained()
     done = write_model(SOURCE, subject(network), tmp_path / "out")

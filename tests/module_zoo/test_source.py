@@ -139,6 +139,7 @@ def test_a_grown_zoo_answers_as_the_library_and_a_half_born_module_is_refused() 
     assert "transformer-1" not in program.text
 
 
+@pytest.mark.slow
 def test_a_trained_zoo_leaves_and_a_process_without_evodevo_answers_as_it(tmp_path: Path) -> None:
     zoo = small_zoo(count=3, router={"keys": "genotype", "top_k": 2})
     optimiser = torch.optim.AdamW(zoo.train().parameters(), lr=0.03)

@@ -103,6 +103,7 @@ def test_reading_takes_no_time_of_the_limit(folder: Path, monkeypatch: pytest.Mo
     assert len(model.leaderboard().rows) > 2
 
 
+@pytest.mark.slow
 def test_the_command_leaves_out_unreadable_images_of_the_test_too(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -116,6 +117,7 @@ def test_the_command_leaves_out_unreadable_images_of_the_test_too(
     assert json.loads(capsys.readouterr().out)["data"]["unreadable"] == 2
 
 
+@pytest.mark.slow
 def test_the_package_root_comes_before_linear_models_of_pixels(folder: Path) -> None:
     told: list[str] = []
 

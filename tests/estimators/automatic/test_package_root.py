@@ -123,6 +123,7 @@ def test_a_file_that_claims_to_be_the_root_reads_by_its_own_weights_and_cannot_b
         RootReading.from_state(ours.facts, {name: array.astype(np.float64) for name, array in ours.weights.items()})
 
 
+@pytest.mark.slow
 def test_images_are_read_by_it_unless_the_user_names_another_or_none(tmp_path: Path) -> None:
     rows, test = strokes(60, 0), strokes(40, 1)
     model = evodevo.fit(rows, label="class", time_limit="60s", networks=False)

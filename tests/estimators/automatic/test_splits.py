@@ -47,6 +47,7 @@ def test_labels_and_quantities_recur_as_well() -> None:
     assert len(set(fingerprints(samples_of(numbers), np.linspace(0, 1, 40), None))) == 40
 
 
+@pytest.mark.slow
 def test_the_held_out_score_of_a_table_of_few_categories_is_that_of_new_rows() -> None:
     """Before, whole combinations were held out, which said nothing of rows that come: .5 was measured here for .76."""
     rng = generator(0, "categories")

@@ -350,6 +350,7 @@ def test_a_library_that_fails_leaves_the_other_candidates(text_tower: Path, monk
     assert sum("reader cannot be read: RuntimeError: a shape" in reason for reason in model.left_out) == 3
 
 
+@pytest.mark.slow
 def test_two_folders_of_one_name_are_two_towers(text_tower: Path, tmp_path: Path) -> None:
     other = tmp_path / "reader"
     shutil.copytree(text_tower, other)

@@ -267,6 +267,7 @@ def timeless(outcome: Outcome) -> dict[str, Any]:
     return merge(outcome.extra["growth"], {"overhead": {"seconds": 0, "seconds_share": 0}})
 
 
+@pytest.mark.slow
 def test_a_run_carries_them_out_keeps_the_network_and_resumes(tmp_path: Path) -> None:
     told: list[dict[str, Any]] = []
     outcome = grown(tmp_path / "whole", report=told.append)

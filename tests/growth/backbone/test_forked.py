@@ -40,6 +40,8 @@ from evodevo.settings import validate
 from evodevo.storage.blobs import FolderPool
 from growth.backbone.small_growths import BATCH, LENGTH, evaluate, problem, small_run, trial
 
+pytestmark = pytest.mark.slow  # whole trainings
+
 FLOPS = 2.4e9
 REC = InsertEdit(liv="Rec-1", place=1)
 START = GrowingBackbone(

@@ -71,6 +71,7 @@ def test_all_is_one_budget_and_the_network_is_the_planned_one(text: Path, tmp_pa
     assert stages[1]["tokens"] == stages[1]["step"] * BATCH * LENGTH
 
 
+@pytest.mark.slow
 def test_an_interrupted_training_ends_as_one_that_was_not(text: Path, tmp_path: Path) -> None:
     """Interrupted at the first checkpoint, and at the last one of each stage."""
     of = problem(text, FLOPS, tmp_path, arms=(trial(START),), checkpoint_every=3)

@@ -29,6 +29,8 @@ from evodevo.tasks.held.stretches import HeldStretchesTask
 from fixtures.evaluations import lines_of, shares_of
 from growth.backbone.small_growths import BATCH, evaluate, problem, small_run, trial
 
+pytestmark = pytest.mark.slow  # whole trainings
+
 FLOPS = 2e9
 RECURRENT, DEEPER = "51111 91111", "51111 91111 52121 92121"
 START = GrowingBackbone(

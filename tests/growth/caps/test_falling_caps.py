@@ -48,6 +48,8 @@ from evodevo.training.precision import decide
 from evodevo.training.settings import OptimizerSettings
 from fixtures.evaluations import shares_of
 
+pytestmark = pytest.mark.slow  # whole trainings
+
 torch.set_num_threads(1)
 
 STRUCTURE = ZooStructure(

@@ -44,6 +44,8 @@ from evodevo.testing.small_networks import h_model, problem, settings, small_zoo
 from evodevo.training.precision import decide
 from fixtures.evaluations import shares_of
 
+pytestmark = pytest.mark.slow  # whole trainings
+
 torch.set_num_threads(1)
 
 STRUCTURE = small_zoo(2)

@@ -59,6 +59,7 @@ def test_energies_are_those_of_a_transform_written_out() -> None:
             assert energy[band, place] == pytest.approx(total, rel=1e-5, abs=1e-12)
 
 
+@pytest.mark.slow
 def test_windows_are_transformed_in_parts_and_a_minute_of_ultrasound_takes_little_memory() -> None:
     rate = 16_000
     sound = np.random.default_rng(3).standard_normal(rate * 3).astype(np.float32)

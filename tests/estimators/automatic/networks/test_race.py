@@ -74,6 +74,7 @@ def whole() -> tuple[NetworkSamples, NDArray[np.int64], list[NetworkResult]]:
     return samples, y, make(samples, y, names).run(60, silent, max_steps=240)
 
 
+@pytest.mark.slow
 def test_networks_of_all_kinds_learn(whole: tuple[NetworkSamples, NDArray[np.int64], list[NetworkResult]]) -> None:
     _, y, results = whole
     assert len(results) == 3
