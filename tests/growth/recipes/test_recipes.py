@@ -439,7 +439,8 @@ def test_the_control_differs_in_its_modules_alone() -> None:
 def test_a_cell_has_what_new_runs_do_beside_its_race_and_all_modules(data: str | None) -> None:
     settings = proof(data)
     arms = {plan.name: plan for plan in settings.experiment.arms if plan.cell == PLAINLY}
-    assert list(arms) == [GROWN, "raced", FIXED]
+    random = "raced, then grown by random, forked"
+    assert list(arms) == [GROWN, "raced", FIXED, random]
     assert len({plan.network.model_dump_json() for plan in arms.values()}) == 1
     assert zoo_of(arms[FIXED]).extractor.activation == "relu"
     alone = settings.experiment.model_copy(update={"arms": tuple(arms.values())})
@@ -447,7 +448,9 @@ def test_a_cell_has_what_new_runs_do_beside_its_race_and_all_modules(data: str |
     assert growth[GROWN].race == growth["raced"].race
     assert growth[GROWN].race.model_copy(update={"partial": True}) == growth_of(grown_by_default())[GROWN].race
     assert growth[GROWN].forks == growth_of(grown_by_default())[GROWN].forks
-    assert [name for name, one in growth.items() if one.events.count] == [GROWN]
+    assert [name for name, one in growth.items() if one.events.count] == [GROWN, random]
+    assert (growth[random].race, growth[random].strategist) == (growth[GROWN].race, "random")
+    assert (growth[random].forks.paired, growth[random].forks.share) == (True, 0.15)
 
 
 def test_small_data_sets_tell_a_direction_with_few_arms() -> None:

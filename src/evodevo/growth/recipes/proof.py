@@ -8,8 +8,8 @@ around its modules alone, where a fork confirms it (``growth.around``).
 All zoos are read by extractors that mix no positions and joined side by side, so that whatever has to be compared
 across patches and words is compared by the modules: which of them there are then matters. The positive control begins
 without any family that mixes positions but by their mean: an MLP and a squeeze-and-excite. A cell of its own has what
-new runs do, race, then grow, behind patches with a function after them: beside the same race without growth and all
-modules from the start.
+new runs do, race, then grow, behind patches with a function after them: beside the same race without growth, with
+random edits under forks, and all modules from the start.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ from evodevo.module_zoo.plain_surroundings import PLAIN_SURROUNDINGS
 from evodevo.module_zoo.recipes.baselines import STYLES, matched
 from evodevo.module_zoo.spec import ZooStructure
 from evodevo.networks.mixtures.spec import MixtureStyle
+from evodevo.networks.spec import NetworkSpec
 from evodevo.runs.recipe import Baselines, Changes, Driver, Recipe, Size
 from evodevo.settings import merge
 from evodevo.training.settings import Budget, OptimizerSettings, TrainingSettings
@@ -89,7 +90,7 @@ def arms(structure: ZooStructure, trial: ProofTrial, mixtures: Baselines) -> tup
         mixtures: set of the mixtures of experts beside them.
     """
     plainly = ModuleZooNetwork(structure=zoo_structure(PLAIN_SURROUNDINGS, structure))
-    raced = raced_arms(plainly, cell=PLAINLY, options=RACE_THEN_GROW)
+    raced = (*raced_arms(plainly, cell=PLAINLY, options=RACE_THEN_GROW), _random_after(plainly))
     if trial.direction_only:
         return (_grown(structure, LEARNER), _edited_around(structure), _fixed(structure), _raced(structure), *raced)
     control = zoo_structure({"modules": CONTROL_MODULES}, structure)
@@ -181,6 +182,13 @@ def _raced_and_grown(structure: ZooStructure, strategist: str) -> Variant:
 def _forked(arm: Variant) -> Variant:
     options = {**arm.options, "forks": {"share": FORK_SHARE}}
     return arm.model_copy(update={"name": f"{arm.name}, forked", "options": options})
+
+
+def _random_after(network: NetworkSpec) -> Variant:
+    """The race of new runs, and random edits after it of which forks keep those that pay."""
+    options = {"strategist": UNGUIDED, "race": RACE_THEN_GROW["race"], "forks": {"share": FORK_SHARE}}
+    name = f"{RACED}, then {arm_name(UNGUIDED)}, forked"
+    return Variant(name=name, role="zoo", network=network, cell=PLAINLY, procedure=GROW, options=options)
 
 
 def _edited_around(structure: ZooStructure) -> Variant:
