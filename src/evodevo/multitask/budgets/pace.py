@@ -7,6 +7,7 @@ is the time of steps, the rest that of a child's beginning and of its looks. An 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -34,7 +35,9 @@ SHAPE = ("structure", "hyperparameters", "version")
 """Options of a root that its size follows from."""
 
 
-def paces(system: System, agents: Sequence[AgentRow], executor: Executor, cache: str | None) -> dict[str, float]:
+def paces(
+    system: System, agents: Sequence[AgentRow], executor: Executor, cache: str | None, until: float | None = None
+) -> dict[str, float]:
     """Agent's id -> seconds of a step.
 
     Args:
@@ -42,12 +45,14 @@ def paces(system: System, agents: Sequence[AgentRow], executor: Executor, cache:
         agents: agents that are about to run, and roots that are to be trained.
         executor: idle executor of the children's trainings.
         cache: folder of the workers' caches.
+        until: moment of ``time.monotonic`` at which the budget ends; None where it does not matter.
 
     Raises:
         EvaluationsFailedError: not even a few steps could be trained.
-        UsageError: an agent whose paths begin with imports has had no children of ``FEWEST`` steps.
+        UsageError: an agent whose paths begin with imports has had no children of ``FEWEST`` steps; or the budget was
+            over after a few steps already.
     """
-    return {agent.id: _recorded(system, agent) or _measured(system, agent, executor, cache) for agent in agents}
+    return {agent.id: _recorded(system, agent) or _measured(system, agent, executor, cache, until) for agent in agents}
 
 
 def _recorded(system: System, agent: AgentRow) -> float | None:
@@ -63,7 +68,7 @@ def _trained(row: EvaluationRow) -> bool:
     return row.fidelity == CHILD and row.state == "done"
 
 
-def _measured(system: System, agent: AgentRow, executor: Executor, cache: str | None) -> float:
+def _measured(system: System, agent: AgentRow, executor: Executor, cache: str | None, until: float | None) -> float:
     kind = agent.kind.removeprefix(PREFIX) if agent.kind not in _with_roots(system) else agent.kind
     family: SinglepathKind | None = getattr(AGENTS.get(kind), "family", None)
     if family is None or not family.presets:
@@ -77,6 +82,11 @@ def _measured(system: System, agent: AgentRow, executor: Executor, cache: str | 
         payload |= {"blobs": str(folder), "cache": cache}
         _timed(executor, payload, looks)  # prepares data and warms workers
         short = _timed(executor, payload, looks)
+        if until is not None and time.monotonic() > until:
+            raise UsageError(
+                f"the budget was over before a child of {agent.name} could begin: {looks} steps with their looks at "
+                f"validation take {short:.3g} s here, and a child makes {FEWEST}. Give more time, or steps."
+            )
         long = _timed(executor, payload, looks * (1 + -(-STEPS // looks)))
     each = max(0.0, long - short) / (looks * -(-STEPS // looks))
     pace = (short + each * (FEWEST - looks)) / FEWEST

@@ -310,7 +310,7 @@ def _spending(
     """The budget of a session, which has its schedule and the number of cycles from now on.
 
     Raises:
-        UsageError: it is too short for one child in each cycle.
+        UsageError: it is too short for one child in each cycle, or for a measurement of a few steps.
     """
     system, agents, budget = session.system, session.agents, read_budget(given)
     every = system.agents()
@@ -318,7 +318,7 @@ def _spending(
     found: dict[str, float] = {}
     if budget.unit == "seconds":
         roots = roots_to_train(every, agents, past(system.store, system.row.id))
-        found = paces(system, [*roots, *agents], executor, cache)
+        found = paces(system, [*roots, *agents], executor, cache, until=begun + budget.amount)
 
     def spending_of(course: BudgetCourse) -> Spending:
         return Spending(
