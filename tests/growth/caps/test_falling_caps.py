@@ -324,6 +324,23 @@ def test_it_is_told_and_drawn(run: dict[str, Any]) -> None:
     assert "the network" in drawing
 
 
+@pytest.mark.parametrize(("share", "raced"), [(0.5, True), (1e-4, False)])
+def test_every_single_module_races_where_they_come_first_or_those_that_fill_the_cap_are_compared(
+    share: float, raced: bool
+) -> None:
+    outcome = grown(arm(caps={"race": {"alone": True, "networks": 3, "share": share}}))
+    first = outcome.extra["growth"]["caps"]["falls"][0]
+    who = {tuple(network["modules"]) for network in first["networks"]}
+    if raced:
+        assert who == {(name,) for name in NAMES}
+        assert all(network["losses"] for network in first["networks"])
+        assert (len(first["chosen"]), first["instead"]) == (1, "")
+    else:
+        assert all(len(ids) == 2 for ids in who), "pairs fill this cap"
+        assert "no room for a race of two networks" in first["instead"]
+        assert len(first["chosen"]) == 2
+
+
 @pytest.mark.parametrize("restart", [True, False])
 def test_the_learning_rate_is_the_highest_again_where_modules_went(
     monkeypatch: pytest.MonkeyPatch, restart: bool

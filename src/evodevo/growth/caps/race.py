@@ -157,15 +157,18 @@ class CapRaces:
     ) -> tuple[int, str]:
         """How many networks can race, were they as dear as any that fills the caps; 0 and the reason for no race.
 
-        Where single modules come first the dearest are left out as long as the plan has no room (``_taking_part``).
+        Where single modules come first and the two cheapest have room, the plan leaves out the dearest
+        (``_taking_part``).
         """
         halving, settings = self.halving, self.halving.settings
         reason = halving.no_race()
         if reason:
             return 0, reason
-        if self.alone and kinds[ALONE]:
-            return (min(settings.networks, sum(map(len, kinds))), "") if allowed > 0 else (0, halving.no_room(allowed))
         samples = len(halving.places(task)) + STEP * settings.least * halving.training.batch_size
+        if self.alone and len(kinds[ALONE]) > 1:
+            _, second, *_ = sorted(halving.price(only(zoo.structure, ids)) for ids in kinds[ALONE])
+            room = 2 * samples * second <= allowed
+            return (min(settings.networks, sum(map(len, kinds))), "") if room else (0, halving.no_room(allowed))
         dearest = samples * max(halving.price(only(zoo.structure, ids)) for ids in kinds[0])
         count = min(settings.networks, int(allowed / dearest)) if allowed > 0 else 0
         return (count, "") if count > 1 else (0, halving.no_room(allowed))
