@@ -110,7 +110,8 @@ def test_a_time_that_is_used_up_is_said_and_the_same_command_goes_on(
             passed += 60.0
             return super()._evaluate(job)
 
-    def optimistic(system: System, agents: Sequence[AgentRow], *_: object) -> dict[str, float]:
+    def optimistic(system: System, agents: Sequence[AgentRow], *_: object, until: float) -> dict[str, float]:
+        assert until == passed + 100.0, "the end of the budget"
         return {agent.id: 20.0 / FEWEST for agent in agents}
 
     monkeypatch.setattr("evodevo.multitask.run.run.paces", optimistic)
