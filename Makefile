@@ -1,9 +1,9 @@
 # The commands of the house. Each sets up .venv by itself and does nothing twice.
 #
 #   make demo     evolve a small population on real text, here, in minutes
-#   make quick    the fast tests (about two minutes on 2 idle cores)
+#   make quick    the fast tests (about two and a half minutes on 2 idle cores)
 #   make check    format, lint, types, arrows between rooms, public names, docs
-#   make test     everything (20 to 30 minutes on 2 cores)
+#   make test     everything (17 to 30 minutes on 2 cores)
 #
 # PYTHON is the interpreter that makes .venv (3.11 or newer); WORKERS is how many test processes run at once.
 
