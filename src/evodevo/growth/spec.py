@@ -310,7 +310,7 @@ class CapRaceSettings(RaceSettings):
         least: Fewest steps of a network in a rung.
         average: As in ``RaceSettings``.
         alone: Whether every single module that fits races, as far as their number permits, whatever its loss right
-            after the removal is: what passes on little of the whole network may learn most in the FLOPs of a rung.
+            after the removal is: a module of little use to the whole network may learn most in the FLOPs of a rung.
     """
 
     share: float = Field(default=0.2, ge=0, lt=1)

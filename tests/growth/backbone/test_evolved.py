@@ -48,15 +48,15 @@ def test_a_genome_is_no_individual(genome: str, named: bool) -> None:
     assert not names_individual({})
 
 
-def test_who_is_no_backbone_or_not_there_is_refused(small: Small, tmp_path: Path) -> None:
+def test_who_is_no_backbone_or_not_there_is_refused(small: Small) -> None:
     with Archive(small.store) as archive, pytest.raises(NotFoundError):
         with_evolved({"backbone": {"genome": "0" * 12}}, archive)
     with Archive(small.store) as archive:
         individual = archive.run(small.run).best()
 
-        def asked(**changes: Any) -> None:
+        def asked(space: Any = None, **changes: Any) -> None:
             settings = individual.run.settings
-            space = settings.space.model_copy(update=changes)
+            space = space or settings.space.model_copy(update=changes)
             with pytest.MonkeyPatch.context() as patch:
                 patch.setitem(vars(individual.run), "settings", settings.model_copy(update={"space": space}))
                 patch.setattr(archive, "individual", lambda prefix: individual)
@@ -65,6 +65,11 @@ def test_who_is_no_backbone_or_not_there_is_refused(small: Small, tmp_path: Path
         for changes, words in (({"residuals": True}, "residuals"), ({"open_genes": ("operator",)}, "lower levels")):
             with pytest.raises(UsageError, match=words):
                 asked(**changes)
+        sizes = individual.run.settings.space.dimensions
+        with pytest.raises(UsageError, match=r"dimensions\.band"):
+            asked(dimensions=sizes.model_copy(update={"band": sizes.band + 1}))
+        with pytest.raises(UsageError, match=f"{individual.id} is no backbone of a search: evolve"):
+            asked(space="a space of something else")
 
 
 def test_the_command_trains_it(small: Small, tmp_path: Path) -> None:

@@ -345,7 +345,7 @@ def test_every_single_module_races_where_they_come_first_or_those_that_fill_the_
 def test_the_learning_rate_is_the_highest_again_where_modules_went(
     monkeypatch: pytest.MonkeyPatch, restart: bool
 ) -> None:
-    """Of the training and of what races, and of no fall at which nothing went."""
+    """Of the training, of what races and of the sides of a later fork, and of no fall at which nothing went."""
     rates: list[tuple[float, float]] = []
     rate_at = OptimizerSettings.rate_at
 
@@ -355,10 +355,19 @@ def test_the_learning_rate_is_the_highest_again_where_modules_went(
 
     monkeypatch.setattr(OptimizerSettings, "rate_at", read)
     whole = {"at": 0.2, "flops": used_by(STRUCTURE)}
-    outcome = grown(arm(caps={"restart": restart, "schedule": [whole, *GROWTH["caps"]["schedule"]]}))
+    growing = {
+        "strategist": "random",
+        "events": {"first": 0.7, "last": 0.7, "warm": 0.02, "horizon": 0.02},
+        "forks": {"share": 0.3, "least": 1, "samples": 12, "orders": 0},
+        "birth": {"most": 4},
+    }
+    caps = {"restart": restart, "schedule": [whole, *GROWTH["caps"]["schedule"][:1]]}
+    outcome = grown(arm(**growing, caps={**caps, "race": {"share": 0.2}}))
+    (fork,) = outcome.extra["growth"]["forks"]["tried"]
+    assert fork["steps"], "a fork after the fall"
     falls = outcome.extra["growth"]["caps"]["falls"]
     begins = [fall["share"] for fall in falls if fall["excess"]]
-    assert len(falls) == 3 > len(begins) > 0
+    assert len(falls) == 2 > len(begins) == 1
     usual = OptimizerSettings(learning_rate=1e-2)
     for share, rate in rates:
         begun = [begin for begin in begins if begin < share] if restart else []

@@ -25,7 +25,6 @@ from evodevo.growth.recipes.growing import FIXED, GROW, NOTHING_HAPPENS, RACE_TH
 from evodevo.growth.recipes.proof import NETWORK, QUICK_SHARE, proof
 from evodevo.growth.recipes.proof_data import GENERATED, ProofTrial, trial_of
 from evodevo.growth.resources import Resources
-from evodevo.growth.spec import CapRaceSettings
 from evodevo.growth.zoo.growable import GrowableZoo
 from evodevo.module_zoo.modules.zoo import identity
 from evodevo.module_zoo.named import zoo_structure
@@ -45,8 +44,8 @@ RETRAINED = "retrained"
 RACE: Mapping[str, Any] = {name: RACE_THEN_GROW["race"][name] for name in ("share", "least", "singles", "judge")}
 """Options of the races from scratch, those of new runs: modules alone, and none."""
 FALL_RACE: Mapping[str, Any] = {"share": 0.15, "least": 20, "networks": 7, "samples": 512}
-"""Options of the races at falls. Rungs are short, so that budgets as those of the proof pay for nine networks: a single
-module was ahead of all that fill the cap after as many FLOPs as these need for two steps (easy_vqa)."""
+"""Options of the races at falls: seats for the seven modules alone. Networks of several, which have the lower loss
+right after the removal and the dearer steps, had won in their place and were worse in the end (generated questions)."""
 STRATEGIST = "heuristic"
 
 
@@ -112,7 +111,7 @@ def _fewer(race: Mapping[str, Any], samples: int, part: float) -> dict[str, Any]
 
 def _arms(structure: ZooStructure, trial: ProofTrial, part: float) -> tuple[Variant, ...]:
     schedule = caps(structure, trial)
-    fall = {"caps": {"schedule": schedule, "race": _fewer(FALL_RACE, CapRaceSettings().samples, part)}}
+    fall = {"caps": {"schedule": schedule, "race": _fewer(FALL_RACE, FALL_RACE["samples"], part)}}
     race = {**_fewer(RACE, RaceOptions().samples, part), "flops": schedule[-1]["flops"]}
 
     def arm(name: str, procedure: str, options: Mapping[str, Any]) -> Variant:
