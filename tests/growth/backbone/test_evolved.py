@@ -31,6 +31,7 @@ def test_it_begins_as_the_individual_is(small: Small) -> None:
         assert [plan.row.name for plan in own.plan(genome)] == [plan.row.name for plan in individual.plan]
         costs = [one.cost(what, vocabulary=256, length=16) for one, what in ((space, individual.genome), (own, genome))]
         assert costs[0].parameters == costs[1].parameters
+        assert own.settings.dimensions.head == space.settings.dimensions.head
         assert (start.starts, start.tokens) == ((), 8)
         other = with_evolved(
             {"backbone": {"genome": individual.id[:8], "width": 32, "starts": ["51111 91111"]}}, archive

@@ -341,6 +341,15 @@ def test_every_single_module_races_where_they_come_first_or_those_that_fill_the_
         assert len(first["chosen"]) == 2
 
 
+def test_where_not_all_have_room_the_dearest_single_module_is_left_out_whatever_its_loss() -> None:
+    outcome = grown(arm(caps={"race": {"alone": True, "networks": 3, "share": 0.1, "least": 4}}))
+    (first, *_) = outcome.extra["growth"]["caps"]["falls"]
+    dearest = max(NAMES, key=cost)
+    by_loss = sorted(first["networks"], key=lambda network: network["before"])
+    assert by_loss[0]["modules"] == [dearest], "by its loss it would have raced"
+    assert [bool(network["losses"]) for network in by_loss] == [False, True, True]
+
+
 @pytest.mark.parametrize("restart", [True, False])
 def test_the_learning_rate_is_the_highest_again_where_modules_went(
     monkeypatch: pytest.MonkeyPatch, restart: bool
